@@ -77,7 +77,7 @@ class RunLog:
         logger.addHandler(_FileHandler(self._descriptor))
         self._mllogger = MLLogger(logger)
         self._wall_ns, self._clock_ns = time.time_ns(), time.perf_counter_ns()
-        self._started = False
+        self.started = False  # run_start was logged
 
     def event(self, key: str, value: object = None, metadata: Mapping[str, object] | None = None) -> int:
         """Log a point in time. Raises TypeError or ValueError, naming `key`, for what cannot or must not be logged."""
@@ -153,7 +153,7 @@ class RunLog:
         taken = {"file", "lineno"} & notes.keys()
         if taken:
             raise ValueError(f"{key}: metadata {sorted(taken)} is filled in by the log itself")
-        if not self._started or key in keys.JUDGED:
+        if not self.started or key in keys.JUDGED:
             require_finite(said, key)
         require_finite(notes, key)
         # Durations are judged, so they come from the monotonic clock; the wall clock only says when the log was opened.
@@ -162,7 +162,7 @@ class RunLog:
         self._mllogger.root_dir = re.escape(base)
         getattr(self._mllogger, kind)(key=key, value=said, metadata=notes, time_ms=now, stack_offset=depth + 3)
         if key == keys.RUN_START:
-            self._started = True
+            self.started = True
         if kind == "end" and self._descriptor is not None and key == keys.RUN_STOP:
             os.fsync(self._descriptor)
         return now
