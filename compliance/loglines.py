@@ -1,0 +1,245 @@
+"""Bytes in, events out: the reader of result logs.
+
+A result log is any text that holds MLPerf log records, each on one line: the token ``:::MLLOG `` and one JSON object
+with ``time_ms``, ``key``, ``value`` and ``metadata`` (``event_type`` and ``namespace`` beside them). Real logs hold
+more: other programs' output before, after and between the records, several records glued on one line, carriage
+returns, NUL and non-UTF-8 bytes, lines of many megabytes, records cut off in the middle. The reader takes all of it,
+in time linear in the input. What it cannot take becomes a `Fault` with its physical line; nothing is left out silently.
+
+Two paths give the same result. The fast one decodes all records of a block at once and holds for blocks in which
+every token starts one well-formed record up to the end of its line. Any doubt sends the block to the careful path,
+record by record.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from compliance.careful import LINE_END, TOKEN_LIKE, Event, Fault, careful
+
+BLOCK_BYTES = 16 << 20
+
+_RECORDS = re.compile(rb":::MLLOG ([^\r\n]*)")
+
+
+@dataclass(frozen=True)
+class BackStep:
+    """A record whose time is earlier than that of the record before it; times in milliseconds."""
+
+    place: int
+    before_ms: int | float
+    time_ms: int | float
+
+
+@dataclass
+class Log:
+    """One file's records.
+
+    `events` holds the records in file order; of a file larger than a block only those whose key the caller asked
+    for and those before the clock starts. `records` counts all. `clean` says that the fast path took every block:
+    each line with the token holds one token and one well-formed record, and no JSON value is NaN or infinite.
+    A place is where a record stands: its number from 0 in a log of one clean block, else minus its physical line.
+    """
+
+    path: str
+    open: Callable[[], IO[bytes]]
+    events: list[Event] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    back_steps: list[BackStep] = field(default_factory=list)
+    records: int = 0
+    size: int = 0
+    clean: bool = True
+    _block: bytes | None = None
+    _places: list[int] = field(default_factory=list)
+    _index: dict[int, int] | None = None
+    _record_lines: list[int] | None = None
+
+    @property
+    def data(self) -> bytes:
+        """The file's bytes, decompressed; read again where they were not one clean block."""
+        if self._block is not None:
+            return self._block
+        with self.open() as file:
+            return file.read()
+
+    def line(self, event: Event) -> int:
+        """Physical line of `event` (from 1); 0 if it is not of this log. Worked out on first use."""
+        if self._index is None:
+            self._index = {id(e): place for e, place in zip(self.events, self._places, strict=True)}
+        place = self._index.get(id(event))
+        return 0 if place is None else self.line_at(place)
+
+    def line_at(self, place: int) -> int:
+        """Physical line of the record numbered `place` (from 0); a negative place is a line already known."""
+        if place < 0:
+            return -place
+        if self._record_lines is None:
+            self._record_lines = _record_lines(self.data, 1)
+        return self._record_lines[place]
+
+
+def read(path: Path, name: str | None = None, keep: Collection[str] | None = None) -> Log:
+    """Read the log at `path` (plain or gzip). `keep`: keys to hold of a file larger than a block (None: all).
+
+    Raises OSError where the file cannot be opened; damage inside becomes faults of the log.
+    """
+
+    def opener() -> IO[bytes]:
+        file = path.open("rb")
+        return gzip.GzipFile(fileobj=file) if _is_gzip(file) else file  # type: ignore[return-value]
+
+    return _read(Log(name or str(path), opener), keep)
+
+
+def parse(data: bytes, name: str = "log") -> Log:
+    """The log whose text is `data`."""
+    return _read(Log(name, lambda: io.BytesIO(data)), None)
+
+
+def holds_records(path: Path) -> bool:
+    """Whether the file's first 64 KiB of text, or failing that the rest, hold anything like a record's token."""
+    with path.open("rb") as raw:
+        file: Any = gzip.GzipFile(fileobj=raw) if _is_gzip(raw) else raw
+        tail = b""
+        try:
+            while block := file.read(1 << 20):
+                text = tail + block
+                if TOKEN_LIKE.search(text.replace(b"\0", b"")) or b":::MLL" in text or b":::MLP" in text:
+                    return True
+                tail = block[-32:]
+        except (EOFError, OSError, zlib.error):
+            return False
+    return False
+
+
+def _is_gzip(file: IO[bytes]) -> bool:
+    magic = file.read(2)
+    file.seek(0)
+    return magic == b"\x1f\x8b"
+
+
+def _read(log: Log, keep: Collection[str] | None) -> Log:
+    last_ms: int | float | None = None
+    first_line, started = 1, False
+    for block, whole in _blocks(log):
+        log.size += len(block)
+        fast = _fast(block)
+        places: Sequence[int]
+        if fast is None:
+            log.clean = False
+            events, places = careful(block, first_line, log.faults)
+        elif whole:
+            events, places = fast, range(len(fast))
+            log._block = block
+        else:
+            events, places = fast, [-line for line in _record_lines(block, first_line)]
+        if not whole:
+            first_line += len(LINE_END.findall(block))
+        last_ms = _find_back_steps(events, places, last_ms, log.back_steps)
+        log.records += len(events)
+        if whole or keep is None:
+            log.events += events
+            log._places += places
+            continue
+        for event, place in zip(events, places, strict=True):
+            started = started or event.key == "run_start"
+            if not started or event.key in keep:
+                log.events.append(event)
+                log._places.append(place)
+    return log
+
+
+def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:
+    """The text in blocks that end at a line's end, each with whether it is the whole text."""
+    rest = b""
+    first = True
+    with log.open() as file:
+        while True:
+            try:
+                block = file.read(BLOCK_BYTES)
+            except (EOFError, OSError, zlib.error) as error:
+                log.faults.append(
+                    Fault("compression", 1, f"the compressed file is damaged: {error}", "a whole gzip file")
+                )
+                log.clean = False
+                block = b""
+            if first and block[:2] in _UTF16_MARKS and (b":\0" * 3 in block or b"\0:" * 3 in block):
+                yield _from_utf16(log, block + file.read()), True
+                return
+            if len(block) < BLOCK_BYTES:
+                if rest or block or first:
+                    yield rest + block, first
+                return
+            cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
+            if cut == 0:
+                rest += block
+                continue
+            yield rest + block[:cut], False
+            rest, first = block[cut:], False
+
+
+def _from_utf16(log: Log, data: bytes) -> bytes:
+    log.faults.append(Fault("utf16", 1, "the file is UTF-16 text", "UTF-8", "a UTF-16 byte order mark"))
+    log.clean = False
+    return data.decode("utf-16", errors="replace").encode()
+
+
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_decode_lines = msgspec.json.Decoder(Event).decode_lines
+
+
+def _fast(block: bytes) -> list[Event] | None:
+    """All records of a block at once, or None where any doubt is left."""
+    found = _RECORDS.findall(block)
+    count = len(found)
+    if len(TOKEN_LIKE.findall(block)) != count:
+        return None
+    text = b"\n".join(found)
+    if any(text.count(b'"%s"' % member) != count for member in (b"time_ms", b"key", b"value", b"metadata")):
+        return None
+    try:
+        events = _decode_lines(text)
+        finite = all(map(math.isfinite, [event.time_ms for event in events]))  # type: ignore[arg-type]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, OverflowError):
+        return None  # TypeError: a time_ms of null
+    if len(events) != count or not finite or None in [event.event_type for event in events]:
+        return None
+    return events
+
+
+def _find_back_steps(
+    events: list[Event], places: Sequence[int], last: int | float | None, out: list[BackStep]
+) -> int | float | None:
+    times = [e.time_ms for e in events if e.time_ms is not None]
+    if not times:
+        return last
+    if (last is None or last <= times[0]) and times == sorted(times):
+        return times[-1]
+    for event, place in zip(events, places, strict=True):
+        if event.time_ms is None:
+            continue
+        if last is not None and event.time_ms < last:
+            out.append(BackStep(place, last, event.time_ms))
+        last = event.time_ms
+    return last
+
+
+def _record_lines(data: bytes, line: int) -> list[int]:
+    """Physical line of each record of a clean text whose first line is numbered `line`."""
+    lines, position = [], 0
+    for match in _RECORDS.finditer(data):
+        between = data[position : match.start()]
+        line += len(LINE_END.findall(between)) if b"\r" in between else between.count(b"\n")
+        lines.append(line)
+        position = match.end()
+    return lines

@@ -1,0 +1,323 @@
+"""The model that rules look at: one run of one log, and the set of a benchmark's runs.
+
+Words are MLPerf's: the run result is the time from `run_start` to `run_stop`; the benchmark result is made of the run
+results of a set. Times are exact: integers of milliseconds, or decimals where a log writes a fraction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any
+
+from compliance.benchmarks import Facts
+from compliance.careful import Event, short
+from compliance.loglines import BackStep, Log
+from compliance.rule import Finding
+
+Milliseconds = int | Decimal
+
+CLOCK_KEYS = ("init_start", "init_stop", "run_start", "run_stop")
+IDENTITY_KEYS = (
+    "submission_benchmark",
+    "submission_division",
+    "submission_org",
+    "submission_platform",
+    "submission_status",
+)
+STATUSES = ("success", "aborted")
+PROGRESS_KEYS = ("epoch_num", "samples_count")
+_HEAD_KEYS = ("init_start", *IDENTITY_KEYS)
+
+
+def exact_ms(value: int | float | None) -> Milliseconds | None:
+    """A time in milliseconds as written: an integer, or a decimal if it has a fraction."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else Decimal(repr(value))
+    return value
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One `eval_accuracy` record. `value` is None where it is no finite number; `inside`: within the clock."""
+
+    event: Event
+    value: float | None
+    inside: bool
+
+    def progress(self, unit: str | None) -> int | float | None:
+        """The record's `epoch_num` or `samples_count` (of `unit`, or the first that is there)."""
+        for key in [unit] if unit else PROGRESS_KEYS:
+            number = self.event.metadata.get(key)
+            if isinstance(number, int | float) and not isinstance(number, bool):
+                return number
+        return None
+
+
+class Run:
+    """One training run: `events` is the whole log, or the part of it that belongs to one of several runs in it.
+
+    `parts` are the records of every run in the file. `profile_names` are the suite's benchmarks with their profiles,
+    None where another ruleset judges.
+    """
+
+    def __init__(self, log: Log, events: list[Event], facts: Facts | None, *, suite: bool = True) -> None:
+        self.log = log
+        self.path = log.path
+        self.events = events
+        self.facts = facts or Facts(benchmark="")
+        self.known = facts is not None
+        self.parts: list[list[Event]] = [events]
+        self.profile_names: Mapping[str, Collection[str]] | None = None
+        self.suite = suite
+        self._by_key: dict[str, list[int]] = {}
+        for index, event in enumerate(events):
+            self._by_key.setdefault(event.key, []).append(index)
+
+    # --- records -----------------------------------------------------------------------------------------------------
+
+    @property
+    def keys(self) -> list[str]:
+        """Every key of the run, in the order of first appearance."""
+        return list(self._by_key)
+
+    def of(self, *keys: str) -> list[Event]:
+        """All records with one of `keys`, in file order."""
+        indices = [i for key in keys for i in self._by_key.get(key, ())]
+        return [self.events[i] for i in (sorted(indices) if len(keys) > 1 else indices)]
+
+    def first(self, key: str) -> Event | None:
+        """The first record with `key`."""
+        indices = self._by_key.get(key)
+        return self.events[indices[0]] if indices else None
+
+    def value(self, key: str) -> Any:
+        """The value of the first record with `key`, or None."""
+        event = self.first(key)
+        return None if event is None else event.value
+
+    def index(self, key: str) -> int | None:
+        """Where the first record with `key` stands among the run's records."""
+        indices = self._by_key.get(key)
+        return indices[0] if indices else None
+
+    def line(self, event: Event | None) -> int | None:
+        """Physical line of a record."""
+        return None if event is None else self.log.line(event) or None
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Physical lines of the run's first and last record."""
+        return self.log.line(self.events[0]), self.log.line(self.events[-1])
+
+    def at(self, event: Event | None, message: str, expected: str = "", found: object = "", hint: str = "") -> Finding:
+        """A finding at the line of `event`; `found` is shown as JSON."""
+        return Finding(message, self.line(event), expected, found if isinstance(found, str) else short(found), hint)
+
+    @property
+    def back_steps(self) -> list[tuple[int, BackStep]]:
+        """Each record of the run that is earlier than the record before it, with its physical line."""
+        if not self.log.back_steps or not self.events:
+            return []
+        first, last = self.lines
+        steps = [(self.log.line_at(step.place), step) for step in self.log.back_steps]
+        return [(line, step) for line, step in steps if first < line <= last]
+
+    # --- who and what ------------------------------------------------------------------------------------------------
+
+    def _text(self, key: str) -> str | None:
+        value = self.value(key)
+        return value if isinstance(value, str) else None
+
+    @property
+    def benchmark(self) -> str | None:
+        return self._text("submission_benchmark")
+
+    @property
+    def division(self) -> str | None:
+        return self._text("submission_division")
+
+    @property
+    def profile(self) -> str | None:
+        return self._text("benchmark_profile")
+
+    @property
+    def seeds(self) -> list[Any]:
+        """The distinct values logged as seed, in order."""
+        values: list[Any] = []
+        for event in self.of("seed"):
+            if not any(type(v) is type(event.value) and v == event.value for v in values):
+                values.append(event.value)
+        return values
+
+    @cached_property
+    def batch_size(self) -> Any:
+        return self.value("global_batch_size")
+
+    # --- the clock ---------------------------------------------------------------------------------------------------
+
+    @property
+    def start(self) -> Event | None:
+        """`run_start`, if there is exactly one."""
+        starts = self.of("run_start")
+        return starts[0] if len(starts) == 1 else None
+
+    @property
+    def stop(self) -> Event | None:
+        """`run_stop`, if there is exactly one."""
+        stops = self.of("run_stop")
+        return stops[0] if len(stops) == 1 else None
+
+    @property
+    def status(self) -> str | None:
+        """What `run_stop` says: one of STATUSES, None where it is missing or another word."""
+        status = self.stop.metadata.get("status") if self.stop else None
+        return status if status in STATUSES else None
+
+    @cached_property
+    def time_ms(self) -> Milliseconds | None:
+        """The run result: exact milliseconds from `run_start` to `run_stop`; None where the clock is not sound."""
+        start, stop = self.start, self.stop
+        if start is None or stop is None:
+            return None
+        begin, end = exact_ms(start.time_ms), exact_ms(stop.time_ms)
+        if begin is None or end is None or end <= begin or not self._in_order("run_start", "run_stop"):
+            return None
+        return end - begin
+
+    def _in_order(self, *keys: str) -> bool:
+        places = [self.index(key) for key in keys]
+        return all(a is not None and b is not None and a < b for a, b in zip(places, places[1:], strict=False))
+
+    def inside(self, index: int) -> bool:
+        """Whether record number `index` of the run lies within the clock, by its place and by its time.
+
+        A record between `run_start` and `run_stop` counts unless its time says otherwise. One that other processes
+        wrote late, so that it stands outside, counts only if its time is strictly inside.
+        """
+        first, last = self.index("run_start"), self.index("run_stop")
+        placed = first is not None and first < index and (last is None or index < last)
+        start, stop, time = self.start, self.stop, self.events[index].time_ms
+        if time is None or start is None or stop is None or start.time_ms is None or stop.time_ms is None:
+            return placed
+        if placed:
+            return start.time_ms <= time <= stop.time_ms
+        return start.time_ms < time < stop.time_ms
+
+    # --- evaluations -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        """Every `eval_accuracy` record, in file order."""
+        result = []
+        for index in self._by_key.get("eval_accuracy", ()):
+            event = self.events[index]
+            number = event.value
+            usable = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
+            result.append(Evaluation(event, float(number) if usable else None, self.inside(index)))
+        return result
+
+    @property
+    def counted(self) -> list[Evaluation]:
+        """The evaluations that count: inside the clock, with a finite value."""
+        return [e for e in self.evaluations if e.inside and e.value is not None]
+
+    @cached_property
+    def reached(self) -> Evaluation | None:
+        """The first evaluation inside the clock that reaches the quality target."""
+        return next((e for e in self.counted if e.value is not None and self.facts.reaches(e.value)), None)
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The best evaluation inside the clock."""
+        if not self.counted:
+            return None
+        pick = max if self.facts.better == "higher" else min
+        return pick(self.counted, key=lambda e: e.value or 0.0)
+
+    @cached_property
+    def converged(self) -> bool | None:
+        """Whether the run reached its target and says so. None where there is no target to reach."""
+        if self.status != "success":
+            return False
+        if self.facts.quality_target is None:
+            return None
+        return self.reached is not None
+
+    @property
+    def progress_unit(self) -> str | None:
+        """The unit of progress: the benchmark's, or the one that the log's evaluations use."""
+        if self.facts.progress:
+            return self.facts.progress
+        return next((k for e in self.evaluations for k in PROGRESS_KEYS if k in e.event.metadata), None)
+
+    @property
+    def progress_at_target(self) -> int | float | None:
+        """Epochs or samples at the evaluation that reached the target."""
+        return self.reached.progress(self.progress_unit) if self.reached and self.converged else None
+
+
+def split_runs(log: Log) -> list[list[Event]]:
+    """The records of each run in a log.
+
+    A new run begins where a record that belongs to the head of a log (`init_start`, `submission_…`) follows a
+    `run_start`, provided that a `run_start` follows it too: two attempts were appended to one file.
+    """
+    parts: list[list[Event]] = []
+    begin, running = 0, False
+    heads: set[str] = set()
+    starts = [i for i, event in enumerate(log.events) if event.key == "run_start"]
+    for index, event in enumerate(log.events):
+        if event.key == "run_start":
+            running = True
+        elif event.key in _HEAD_KEYS:
+            if running and event.key in heads and starts and starts[-1] > index:
+                parts.append(log.events[begin:index])
+                begin, running, heads = index, False, set()
+            heads.add(event.key)
+    parts.append(log.events[begin:])
+    return parts
+
+
+@dataclass
+class ResultSet:
+    """All runs of one benchmark in one folder. `runs` holds the logs that hold one run each, in name order.
+
+    `partial`: the set is known to be incomplete, and no run count is asked for.
+    """
+
+    path: str
+    runs: list[Run]
+    files: list[str]
+    facts: Facts = field(default_factory=lambda: Facts(benchmark=""))
+    partial: bool = False
+    suite: bool = True
+
+    @property
+    def may_miss(self) -> int:
+        """How many runs may fail to converge: as many as are dropped at the slow end."""
+        return self.facts.dropped
+
+    @property
+    def converged(self) -> list[Run]:
+        return [run for run in self.runs if run.converged]
+
+    @property
+    def benchmark(self) -> str | None:
+        return next((run.benchmark for run in self.runs if run.benchmark), None)
+
+    def differing(self, key: str) -> Iterator[tuple[Any, list[Run]]]:
+        """The runs by their first value of `key`, if there is more than one value."""
+        groups: dict[str, tuple[Any, list[Run]]] = {}
+        for run in self.runs:
+            groups.setdefault(repr(run.value(key)), (run.value(key), []))[1].append(run)
+        if len(groups) > 1:
+            yield from groups.values()
+
+    def name(self, run: Run) -> str:
+        """A run's file name."""
+        return PurePath(run.path).name

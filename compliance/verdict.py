@@ -1,0 +1,205 @@
+"""From paths to verdicts: which files are logs, what each is worth, and what the sets of them are worth.
+
+Three questions are kept apart: is a log well formed, does it abide by the rules, did the run converge. Only a run
+that did not converge may be dropped from a set, and only one; a broken rule anywhere invalidates the set.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from compliance import loglines
+from compliance.benchmarks import Facts
+from compliance.loglines import Log
+from compliance.rule import Finding, Rule, run_rules
+from compliance.rulesets import Ruleset, RulesetError, choose
+from compliance.run import Milliseconds, ResultSet, Run, split_runs
+from compliance.score import Score, score
+
+NOT_LOGS = {".py", ".pyc", ".md", ".rst", ".ipynb", ".html", ".c", ".cc", ".cpp", ".cu", ".h"}
+
+
+@dataclass
+class LogVerdict:
+    """What one log is worth. `runs` are the runs in it: one, unless rule C004 is broken."""
+
+    path: str
+    findings: list[Finding]
+    runs: list[Run] = field(repr=False)
+    ruleset: Ruleset | None = None
+    official: Any = None
+    benchmark: str | None = None
+    division: str | None = None
+    profile: str | None = None
+    converged: bool | None = None
+    time_ms: Milliseconds | None = None
+    progress_unit: str | None = None
+    at_target: int | float | None = None
+
+    @property
+    def valid(self) -> bool:
+        return not any(finding.severity == "error" for finding in self.findings)
+
+
+@dataclass
+class SetVerdict:
+    """What a result set is worth."""
+
+    path: str
+    results: ResultSet = field(repr=False)
+    findings: list[Finding]
+    valid: bool
+    score: Score
+
+
+@dataclass
+class Report:
+    """Everything that one call of the checker found."""
+
+    logs: list[LogVerdict]
+    sets: list[SetVerdict]
+    skipped: list[tuple[str, str]]
+    partial: bool = False
+    left_out: list[str] = field(default_factory=list)
+
+    @property
+    def valid(self) -> bool:
+        return all(log.valid for log in self.logs) and all(one.valid for one in self.sets)
+
+
+@dataclass(frozen=True)
+class Checker:
+    """How to judge. `ruleset` is None for an automatic choice, log by log."""
+
+    rules: list[Rule]
+    ruleset: Ruleset | None = None
+    partial: bool = False
+
+    def check(self, paths: list[Path], progress: Callable[[int], None] | None = None) -> Report:
+        """Judge the logs at `paths`: files, or folders of which each that holds logs is a result set."""
+        logs: list[LogVerdict] = []
+        skipped: list[tuple[str, str]] = []
+        folders: dict[str, list[LogVerdict]] = {}
+        for path, folder in find(paths, skipped):
+            verdict = self.check_log(path)
+            logs.append(verdict)
+            if folder is not None:
+                folders.setdefault(folder, []).append(verdict)
+            if progress is not None:
+                progress(len(logs))
+        sets = [self.check_set(folder, members) for folder, members in folders.items()]
+        return Report(logs, sets, skipped, self.partial)
+
+    def check_log(self, path: Path) -> LogVerdict:
+        """Judge one log by itself."""
+        name = str(path)
+        try:
+            log = loglines.read(path)
+        except OSError as error:
+            text = f"the file cannot be read: {error.strerror or error}"
+            return LogVerdict(name, [Finding(text, rule="L009", path=name)], [])
+        return self.judge(log)
+
+    def judge(self, log: Log) -> LogVerdict:
+        """Judge a log that was read."""
+        findings: list[Finding] = []
+        ruleset = self.ruleset
+        if ruleset is None:
+            try:
+                ruleset = choose(log)
+            except RulesetError as error:
+                findings.append(Finding(str(error), rule="X002", path=log.path))
+        parts = split_runs(log)
+        runs = []
+        for part in parts:
+            run = Run(log, part, None, suite=ruleset is not None and ruleset.suite)
+            run.parts = parts
+            if ruleset is not None:
+                facts = ruleset.facts(run)
+                run.known, run.facts = facts is not None, facts or Facts(benchmark="")
+                run.profile_names = ruleset.profile_names
+            runs.append(run)
+        rules = [rule for rule in self.rules if rule.scope == "run"]
+        for run in runs:
+            for finding in run_rules(rules, run, log.path, suite=run.suite):
+                if finding not in findings:
+                    findings.append(finding)
+        official = self._official(log, ruleset)
+        findings.sort(key=lambda finding: (finding.line or 0, finding.rule))
+        verdict = LogVerdict(log.path, findings, runs, ruleset, official)
+        first = runs[0]
+        verdict.benchmark, verdict.division, verdict.profile = first.benchmark, first.division, first.profile
+        if len(runs) == 1:
+            verdict.converged, verdict.time_ms = first.converged, first.time_ms
+            verdict.progress_unit, verdict.at_target = first.progress_unit, first.progress_at_target
+        else:
+            verdict.converged = False
+        return verdict
+
+    @staticmethod
+    def _official(log: Log, ruleset: Ruleset | None) -> Any:
+        if ruleset is None or ruleset.official is None:
+            return None
+        from compliance import mlperf
+
+        return mlperf.judge(log, ruleset.official)
+
+    def check_set(self, folder: str, members: list[LogVerdict]) -> SetVerdict:
+        """Judge the logs of one folder as a result set, and score it."""
+        runs = [member.runs[0] for member in members if len(member.runs) == 1]
+        facts = next((run.facts for run in runs if run.known), Facts(benchmark=""))
+        suite = all(run.suite for run in runs)
+        results = ResultSet(folder, runs, [member.path for member in members], facts, self.partial, suite)
+        findings = run_rules([rule for rule in self.rules if rule.scope == "set"], results, folder, suite=suite)
+        valid = all(member.valid for member in members) and not any(f.severity == "error" for f in findings)
+        return SetVerdict(folder, results, findings, valid, score(results, valid=valid))
+
+
+def find(paths: list[Path], skipped: list[tuple[str, str]]) -> Iterator[tuple[Path, str | None]]:
+    """The logs under `paths`, by their content, each with its folder; None as folder of a file given by name.
+
+    Files that are left out are added to `skipped` with the reason. Raises FileNotFoundError for a path that is none.
+    """
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: no such file or folder")
+        if not path.is_dir():
+            yield path, None
+            continue
+        for folder, names, files in os.walk(path):
+            hidden = [name for name in names if name.startswith(".")]
+            skipped += [(str(Path(folder, name)), "a hidden folder") for name in sorted(hidden)]
+            names[:] = sorted(set(names) - set(hidden))
+            for name in sorted(files, key=_natural):
+                file = Path(folder, name)
+                reason = _why_not(file)
+                if reason:
+                    skipped.append((str(file), reason))
+                else:
+                    yield file, folder
+
+
+def _natural(name: str) -> list[Any]:
+    """Sort key by which result_10.txt follows result_9.txt."""
+    import re
+
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _why_not(file: Path) -> str:
+    if file.name.startswith("."):
+        return "a hidden file"
+    if file.suffix.lower() in NOT_LOGS:
+        return f"a {file.suffix} file is no log"
+    if file.is_symlink() and not file.exists():
+        return "a broken link"
+    if not file.is_file():
+        return "not a regular file"
+    try:
+        return "" if loglines.holds_records(file) else "no log record in it"
+    except OSError as error:
+        return f"it cannot be read: {error.strerror or error}"

@@ -1,0 +1,372 @@
+"""Whole logs through the checker: verdicts, scores, exit statuses, the JSON contract."""
+
+import gzip
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from compliance import benchmarks, check, examples
+from compliance.benchmarks import Constraint, FactsError, load
+from compliance.score import exact
+
+ROOT = Path(__file__).resolve().parent.parent
+SHA = "ab" * 32
+
+
+@pytest.fixture(autouse=True)
+def example_benchmarks(monkeypatch):
+    """The suite's benchmarks are the made-up ones of the rules' examples."""
+    monkeypatch.setattr("compliance.rulesets.benchmarks", lambda: examples.EXAMPLE_FACTS)
+
+
+def lines(seed=1, seconds=60, values=(0.5, 0.76), status="success", extra=(), **changes):
+    """Short lines of a good log; `changes` replaces the value of a key, None leaves the record out."""
+    keys = {
+        "submission_benchmark": "example",
+        "submission_division": "closed",
+        "submission_org": "somebody",
+        "submission_platform": "a_system",
+        "submission_status": "onprem",
+        "init_start": "",
+        "benchmark_profile": "embedded",
+        "quality_metric": "top1_accuracy",
+        "quality_better": "higher",
+        "quality_target": 0.749,
+        "seed": seed,
+        "global_batch_size": 32,
+        "opt_name": "sgd",
+        "opt_base_learning_rate": 0.1,
+        "train_samples": 1000,
+        "eval_samples": 100,
+        "data_source": json.dumps({"name": "made_up", "sha256": SHA}).replace(" ", ""),
+        "init_stop": "",
+    }
+    keys.update(changes)
+    out = ["@0"] + [f"{key} {value}".strip() for key, value in keys.items() if value is not None] + list(extra)
+    out += ["@100000", "run_start"]
+    for epoch, value in enumerate(values, 1):
+        at = 100_000 + int(seconds * 1000 * epoch / (len(values) + 1)) + seed
+        out += [f"@{at}", f"epoch_start epoch_num={epoch}", f"@{at + 1}", f"epoch_stop epoch_num={epoch}", f"@{at + 2}"]
+        out += [f"eval_start epoch_num={epoch}", f"@{at + 3}"]
+        out += [
+            f"eval_accuracy {value} epoch_num={epoch} evaluated_samples=100",
+            f"@{at + 4}",
+            f"eval_stop epoch_num={epoch}",
+        ]
+    reason = "" if status == "success" else " reason=budget"
+    return [*out, f"@{100_000 + int(seconds * 1000)}", f"run_stop status={status}{reason}"]
+
+
+def write(path, short):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(examples.expand(short)) + "\n", encoding="utf-8")
+    return path
+
+
+def a_set(folder, runs):
+    for number, run in enumerate(runs):
+        write(folder / f"result_{number}.txt", lines(**{"seed": number + 1, **run}))
+    return folder
+
+
+def run(capsys, *args):
+    """Exit status and JSON report."""
+    status = check.main([*map(str, args), "--format", "json"])
+    out = capsys.readouterr().out
+    return status, json.loads(out, parse_float=Decimal) if out.strip() else None
+
+
+def test_good_log(tmp_path, capsys):
+    status, report = run(capsys, write(tmp_path / "a.txt", lines()))
+    assert status == 0
+    assert report["schema"] == 1
+    assert report["valid"] is True
+    assert report["ruleset"]["name"] == "suite"
+    (log,) = report["logs"]
+    assert log["findings"] == []
+    assert (log["valid"], log["converged"], log["time_ms"]) == (True, True, 60_000)
+    assert log["progress"] == {"unit": "epoch_num", "at_target": 2}
+    assert report["result_sets"] == []
+
+
+def test_fraction_of_a_millisecond_is_kept(tmp_path, capsys):
+    path = write(tmp_path / "a.txt", lines())
+    text = path.read_text()
+    head, _, tail = text.rpartition('"time_ms": ')
+    path.write_text(head + '"time_ms": ' + tail.replace("1700000160000", "1700000160000.25", 1))
+    assert run(capsys, path)[1]["logs"][0]["time_ms"] == Decimal("60000.25")
+
+
+def test_score(tmp_path, capsys):
+    """Olympic mean: 50 and 90 s are dropped, (60 + 70 + 81) / 3 s stays."""
+    folder = a_set(tmp_path / "s", [{"seconds": s} for s in (60, 90, 70, 50, 81)])
+    status, report = run(capsys, folder)
+    (one,) = report["result_sets"]
+    assert status == 0
+    assert one["score_ms"] == Decimal("70333.333333")
+    assert sorted(one["kept"]) == ["result_0.txt", "result_2.txt", "result_4.txt"]
+    assert [w["reason"] for w in one["working"]] == ["dropped: fastest", "kept", "kept", "kept", "dropped: slowest"]
+    assert one["convergent_rate"]["mean"] == 2
+    assert one["convergent_rate"]["variation_population"] == 0
+    assert one["official_score"] is True
+
+
+def test_variation_has_both_deviations(tmp_path, capsys):
+    """Epochs 2, 2, 2, 2, 4: mean 2.4, population deviation 0.8, sample deviation 0.894."""
+    runs = [{"seconds": s} for s in (60, 61, 62, 63)] + [{"seconds": 64, "values": (0.1, 0.2, 0.3, 0.8)}]
+    (one,) = run(capsys, a_set(tmp_path / "s", runs))[1]["result_sets"]
+    assert float(one["convergent_rate"]["variation_population"]) == pytest.approx(0.8 / 2.4)
+    assert float(one["convergent_rate"]["variation_sample"]) == pytest.approx(0.8**0.5 / 2.4)
+
+
+def test_one_missed_run_is_the_slowest(tmp_path, capsys):
+    runs = [{"seconds": s} for s in (60, 70, 80, 90)] + [{"seconds": 50, "values": (0.1, 0.2), "status": "aborted"}]
+    status, report = run(capsys, a_set(tmp_path / "s", runs))
+    (one,) = report["result_sets"]
+    assert (status, one["score_ms"], one["converged"]) == (0, 80_000, 4)
+    assert one["working"][-1]["reason"] == "dropped: did not converge"
+
+
+def test_two_missed_runs_invalidate_the_set(tmp_path, capsys):
+    missed = {"values": (0.1, 0.2), "status": "aborted"}
+    runs = [{"seconds": s} for s in (60, 70, 80)] + [{"seconds": 91, **missed}, {"seconds": 92, **missed}]
+    status, report = run(capsys, a_set(tmp_path / "s", runs))
+    (one,) = report["result_sets"]
+    assert (status, one["valid"], one["score_ms"]) == (1, False, None)
+    assert [f["rule"] for f in one["findings"]] == ["S002"]
+    assert all(log["valid"] for log in report["logs"])
+
+
+def test_a_broken_rule_is_not_dropped(tmp_path, capsys):
+    runs = [{"seconds": s} for s in (60, 70, 80, 90)] + [{"seconds": 95, "opt_name": "adam"}]
+    status, report = run(capsys, a_set(tmp_path / "s", runs))
+    assert (status, report["result_sets"][0]["score_ms"], report["result_sets"][0]["valid"]) == (1, None, False)
+
+
+@pytest.mark.parametrize(
+    ("count", "partial", "score"),
+    [(4, False, None), (6, False, None), (4, True, 61_500), (2, True, 60_500), (1, True, 60_000)],
+)
+def test_run_counts(tmp_path, capsys, count, partial, score):
+    folder = a_set(tmp_path / "s", [{"seconds": 60 + n} for n in range(count)])
+    status, report = run(capsys, folder, *(["--partial"] if partial else []))
+    (one,) = report["result_sets"]
+    assert one["score_ms"] == score
+    assert status == (0 if partial else 1)
+    if partial:
+        assert one["official_score"] is False
+        assert "unofficial" in one["score_note"]
+
+
+def test_no_score_when_all_runs_abort(tmp_path, capsys):
+    runs = [{"seconds": 60 + n, "values": (0.8,), "status": "aborted"} for n in range(5)]
+    status, report = run(capsys, a_set(tmp_path / "s", runs))
+    assert (status, report["result_sets"][0]["score_ms"]) == (1, None)
+
+
+def test_lower_is_better(monkeypatch, tmp_path, capsys):
+    from dataclasses import replace
+
+    facts = replace(examples.EXAMPLE_FACTS["example"]["embedded"], better="lower", quality_target=0.2)
+    monkeypatch.setattr("compliance.rulesets.benchmarks", lambda: {"example": {"embedded": facts}})
+    changes = {"quality_better": "lower", "quality_target": 0.2}
+    good = write(tmp_path / "a.txt", lines(values=(0.5, 0.2), **changes))
+    bad = write(tmp_path / "b.txt", lines(values=(0.5, 0.21), **changes))
+    assert run(capsys, good)[0] == 0
+    status, report = run(capsys, bad)
+    assert (status, report["logs"][0]["findings"][0]["rule"]) == (1, "Q001")
+    assert "at most 0.2" in report["logs"][0]["findings"][0]["expected"]
+
+
+def test_profile_without_target(tmp_path, capsys):
+    short = ["submission_benchmark example_samples", "benchmark_profile smoke", "run_start", "run_stop status=success"]
+    status, report = run(capsys, write(tmp_path / "a.txt", short), "--select", "Q,S,C006")
+    assert status == 0
+    assert report["logs"][0]["converged"] is None
+    assert "Q001" not in report["rules_left_out"]
+    assert "C001" in report["rules_left_out"]
+
+
+def test_aborted_run_is_valid_and_not_converged(tmp_path, capsys):
+    status, report = run(capsys, write(tmp_path / "a.txt", lines(values=(0.5,), status="aborted")))
+    assert (status, report["logs"][0]["valid"], report["logs"][0]["converged"]) == (0, True, False)
+
+
+def test_all_findings_at_once(tmp_path, capsys):
+    short = lines(seed=1, opt_name="adam", train_samples=999, submission_status="garage")
+    status, report = run(capsys, write(tmp_path / "a.txt", short))
+    assert status == 1
+    assert {f["rule"] for f in report["logs"][0]["findings"]} == {"H002", "H006", "I004"}
+    for finding in report["logs"][0]["findings"]:
+        assert finding["line"]
+        assert finding["expected"]
+        assert finding["found"]
+
+
+def test_two_runs_in_one_file(tmp_path, capsys):
+    first, second = lines(seed=1), lines(seed=2)
+    second = [f"@{int(s[1:]) + 200_000}" if s.startswith("@") else s for s in second]
+    path = write(tmp_path / "a.txt", first + second)
+    status, report = run(capsys, path)
+    (finding,) = report["logs"][0]["findings"]
+    total = len(path.read_text().splitlines())
+    assert (status, finding["rule"]) == (1, "C004")
+    assert f"lines 1-{total // 2} and {total // 2 + 1}-{total}" in finding["message"]
+    assert report["logs"][0]["time_ms"] is None
+
+
+def test_folders_files_and_what_is_left_out(tmp_path, capsys):
+    a_set(tmp_path / "x", [{"seconds": 60 + n} for n in range(5)])
+    (tmp_path / "x" / "notes.txt").write_text("nothing here\n")
+    (tmp_path / "x" / "train.py").write_text("print(':::MLLOG {}')\n")
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "x" / "odd name").write_bytes((tmp_path / "x" / "result_0.txt").read_bytes())
+    (tmp_path / "x" / "odd name").rename(tmp_path / "alone")
+    packed = tmp_path / "y" / "b.gz"
+    packed.parent.mkdir()
+    packed.write_bytes(gzip.compress((tmp_path / "alone").read_bytes()))
+    status, report = run(capsys, tmp_path)
+    assert len(report["logs"]) == 7
+    assert {Path(s["path"]).name: s["reason"] for s in report["skipped"]} == {
+        ".git": "a hidden folder",
+        "notes.txt": "no log record in it",
+        "train.py": "a .py file is no log",
+    }
+    assert len(report["result_sets"]) == 3
+    assert status == 1
+
+
+def test_exit_status_2(tmp_path, capsys):
+    assert run(capsys, tmp_path / "nothing")[0] == 2
+    assert run(capsys, tmp_path)[0] == 2
+    assert run(capsys, tmp_path, "--ruleset", "mlperf-99.9")[0] == 2
+    assert run(capsys, tmp_path, "--select", "Z9")[0] == 2
+    with pytest.raises(SystemExit) as stop:
+        check.main([])
+    assert stop.value.code == 2
+
+
+def test_text_report(tmp_path, capsys):
+    folder = a_set(tmp_path / "s", [{"seconds": 60 + n} for n in range(5)])
+    write(folder / "result_4.txt", lines(seed=5, seconds=64, values=(0.5, 0.7)))
+    assert check.main([str(folder)]) == 1
+    text = capsys.readouterr().out.splitlines()
+    (finding,) = [line for line in text if " Q001 " in line]
+    path = folder / "result_4.txt"
+    last = len(path.read_text().splitlines())
+    assert finding.startswith(f"{path}:{last}: Q001 error: top1_accuracy never reached 0.749 inside the clock")
+    assert "0.7 at best" in finding
+    assert sum(line.startswith(f"{path}: INVALID") for line in text) == 1
+    assert text[-1] == "verdict: INVALID (5 logs, 1 result sets)"
+    assert "\x1b" not in "".join(text)
+
+
+def test_hostile_text_does_not_reach_the_terminal(tmp_path, capsys):
+    path = write(tmp_path / "a.txt", lines(submission_benchmark='"\\u001b[2Jx\\ud800"'))
+    assert check.main([str(path)]) == 1
+    assert "\x1b" not in capsys.readouterr().out
+    status, report = run(capsys, path)
+    assert status == 1
+
+
+def test_twice_the_same_bytes(tmp_path, capsys):
+    folder = a_set(tmp_path / "s", [{"seconds": 60 + n} for n in range(5)])
+    outputs = []
+    for _ in range(2):
+        check.main([str(folder), "--format", "json"])
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
+def test_rules_can_be_listed_and_explained(capsys):
+    assert check.main(["--list-rules"]) == 0
+    assert "Q001" in capsys.readouterr().out
+    assert check.main(["--explain", "q001"]) == 0
+    text = capsys.readouterr().out
+    assert "Fails::" in text
+    assert check.main(["--explain", "X001"]) == 0
+    assert check.main(["--explain", "Q999"]) == 2
+
+
+def test_command_from_a_checkout(tmp_path):
+    """Works from the root without anything of ours installed, and a closed pipe is no traceback."""
+    path = write(tmp_path / "a.txt", ["seed 1"])
+    command = f"{sys.executable} -m compliance.check {path} | head -1"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("ruleset suite")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ('model = "x"\nmodle = "y"', "did you mean model"),
+        ("model = 3", "expected a string"),
+        ('better = "faster"', "one of higher, lower"),
+        ("quality_target = 1.5", "outside quality_range"),
+        ("", None),
+    ],
+)
+def test_benchmark_toml(tmp_path, change, words):
+    folder = tmp_path / "task"
+    folder.mkdir()
+    lines_ = {
+        "title": '"T"',
+        "model": '"m"',
+        "quality_metric": '"q"',
+        "quality_range": "[0.0, 1.0]",
+        "better": '"higher"',
+        "progress": '"epoch_num"',
+    }
+    target = "quality_target = 0.5"
+    for line in change.splitlines():
+        key = line.split(" = ")[0]
+        if key == "quality_target":
+            target = line
+        else:
+            lines_[key] = line.split(" = ")[1]
+    text = "\n".join(f"{k} = {v}" for k, v in lines_.items())
+    text += f'\n[profile.embedded]\ndataset = "d"\ntrain_samples = 1\neval_samples = 1\n{target}\ntarget_source = "E"\n'
+    (folder / "benchmark.toml").write_text(text + "eval_every = 1\nruns = 5\n")
+    if words is None:
+        assert load(folder / "benchmark.toml")["embedded"].quality_target == 0.5
+    else:
+        with pytest.raises(FactsError, match=words):
+            load(folder / "benchmark.toml")
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (Constraint(above=0.0), [1e-9, 3], [0, -1, True, "1", None, float("inf"), float("nan")]),
+        (Constraint(type="integer", min=1), [1, 7], [0, 1.5, True, "1"]),
+        (Constraint(one_of=("sgd", "lars")), ["sgd"], ["adam", 1, None]),
+        (Constraint(equals=0.1), [0.1, 0.1 + 1e-17], [0.2, "0.1"]),
+        (Constraint(equals=True), [True], [1, False]),
+        (Constraint(type="list"), [[1]], [1]),
+        (Constraint(), [1, "x", None], [float("nan")]),
+        (Constraint(max=2), [2, -5.5], [2.01]),
+    ],
+)
+def test_constraints(constraint, good, bad):
+    assert all(map(constraint.allows, good))
+    assert not any(map(constraint.allows, bad))
+    assert constraint.describe()
+
+
+def test_exact():
+    assert exact(Fraction(10, 2)) == 5
+    assert exact(Fraction(1, 8)) == Decimal("0.125")
+    assert exact(Fraction(2, 3)) == Decimal("0.666667")
+
+
+def test_every_benchmark_of_the_suite_loads():
+    for name, profiles in benchmarks.benchmarks().items():
+        assert {"full", "embedded", "smoke"} <= set(profiles), name
+        assert profiles["full"].quality_target is not None
+        assert profiles["smoke"].quality_target is None

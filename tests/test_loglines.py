@@ -1,0 +1,222 @@
+"""The reader: what real logs hold, and every kind of damage, on both paths."""
+
+import gzip
+import json
+
+import pytest
+
+from compliance import loglines
+from compliance.loglines import parse
+
+
+def record(key="seed", value=1, time_ms=1_700_000_000_000, **more):
+    body = {"namespace": "", "time_ms": time_ms, "event_type": "POINT_IN_TIME", "key": key, "value": value}
+    return b":::MLLOG " + json.dumps({**body, "metadata": {"file": "a.py", "lineno": 1}, **more}).encode()
+
+
+def kinds(log):
+    return [fault.kind for fault in log.faults]
+
+
+GOOD = b"\n".join([b"some text", record("a"), b"", record("b", {"x": 1}), record("c", None)])
+
+
+def test_clean_log():
+    log = parse(GOOD)
+    assert log.clean
+    assert log.faults == []
+    assert [e.key for e in log.events] == ["a", "b", "c"]
+    assert [log.line(e) for e in log.events] == [2, 4, 5]
+    assert log.events[1].value == {"x": 1}
+    assert log.records == 3
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
+def test_line_ends(ending):
+    log = parse(GOOD.replace(b"\n", ending))
+    assert log.clean
+    assert [log.line(e) for e in log.events] == [2, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"",
+        b"\xef\xbb\xbf",
+        b"\0" * 4096,
+        b"\xff\xfe\x80 junk\n",
+        b"[rank 3] loss 3.2 ",
+        b"::: 50% ::::",
+        b"x" * 300_000,
+    ],
+)
+def test_other_text_before_records(before):
+    log = parse(before + GOOD)
+    assert [e.key for e in log.events] == ["a", "b", "c"]
+    assert log.faults == []
+
+
+def test_both_paths_agree():
+    """A damaged line at the end sends the block to the careful path: the other records must come out the same."""
+    clean, damaged = parse(GOOD), parse(GOOD + b"\n:::MLLOG {")
+    assert not damaged.clean
+    assert damaged.events == clean.events
+    assert [damaged.line(e) for e in damaged.events] == [clean.line(e) for e in clean.events]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "keys"),
+    [
+        (record("x")[:-20], "json", []),
+        (record("x").replace(b'"value"', b'"va\0lue"'), "json", []),
+        (record("x").replace(b'"a.py"', b'"a\x0c.py"'), "json", []),
+        (record("x").replace(b": 1,", b": " + b"9" * 5000 + b","), "json", []),
+        (record("x").replace(b'"a.py"', b"[" * 100_000 + b"]" * 100_000), "json", []),
+        (b":::MLLOG [1, 2, 3]", "shape", []),
+        (b':::MLLOG "abc"', "shape", []),
+        (b":::MLLOG 5", "shape", []),
+        (b":::MLLOG null", "shape", []),
+        (record("x", time_ms=None), "shape", ["x"]),
+        (record("x", time_ms="1700000000000"), "shape", ["x"]),
+        (record("x", time_ms="1.2.3"), "shape", ["x"]),
+        (record("x", time_ms=True), "shape", ["x"]),
+        (record("x", time_ms=10**400), "shape", ["x"]),
+        (record("x", time_ms=float("inf")), "not_finite", ["x"]),
+        (record("x", time_ms=float("nan")), "not_finite", ["x"]),
+        (record("x", float("nan")), "not_finite", ["x"]),
+        (record("x", [1, {"y": float("-inf")}]), "not_finite", ["x"]),
+        (record(5), "shape", []),
+        (record(["a"]), "shape", []),
+        (record("x", metadata=None), "shape", ["x"]),
+        (record("x", metadata=["samples_count"]), "shape", ["x"]),
+        (record("x").replace(b'"value":', b'"value": -5, "value":'), "duplicate", ["x"]),
+        (record("x").replace(b'"value":', b'"worth":'), "shape", []),
+        (record("x").replace(b'"metadata":', b'"meta":'), "shape", ["x"]),
+        (record("x").replace(b'"time_ms":', b'"time":'), "shape", ["x"]),
+        (record("x").replace(b'"key":', b'"k":'), "shape", []),
+        (record("x").replace(b'"event_type": "POINT_IN_TIME", ', b""), "event_type", ["x"]),
+        (record("x") + b" loss 3.2", "text_after", ["x"]),
+        (record("x") + record("y"), "glued", ["x", "y"]),
+        (record("x").replace(b"MLLOG ", b"MLLog "), "look_alike", ["x"]),
+        (record("x").replace(b"MLLOG ", b"MLLOG"), "look_alike", ["x"]),
+        (record("x").replace(b"MLLOG ", b"MLLOG\t"), "look_alike", ["x"]),
+        (record("x", "AB").replace(b"AB", b"\xc3\x28\xff"), "encoding", ["x"]),
+    ],
+)
+def test_damage(line, kind, keys):
+    log = parse(b"\n".join([record("first"), line, record("last")]))
+    assert kinds(log) == [kind]
+    assert log.faults[0].line == 2
+    assert log.faults[0].message
+    assert [e.key for e in log.events] == ["first", *keys, "last"]
+    assert [log.line(e) for e in log.events] == [1, *([2] * len(keys)), 3]
+
+
+def test_missing_time_and_wrong_key_are_two_faults():
+    log = parse(record(5).replace(b'"time_ms":', b'"time":'))
+    assert kinds(log) == ["shape", "shape"]
+
+
+def test_split_record():
+    line = record("x")
+    log = parse(b"\n".join([line[:60], line[60:], record("y")]))
+    assert kinds(log) == ["json"]
+    assert [e.key for e in log.events] == ["y"]
+
+
+def test_two_spaces_after_token_are_fine():
+    log = parse(record("x").replace(b":::MLLOG ", b":::MLLOG  "))
+    assert log.faults == []
+    assert [e.key for e in log.events] == ["x"]
+
+
+def test_token_inside_a_value():
+    text = "see :::MLLOG {"
+    log = parse(record("x", text) + b" tail" + record("y", text))
+    assert [(e.key, e.value) for e in log.events] == [("x", text), ("y", text)]
+    assert sorted(kinds(log)) == ["glued", "text_after"]
+
+
+def test_utf16():
+    log = parse(GOOD.decode().encode("utf-16"))
+    assert kinds(log) == ["utf16"]
+    assert [e.key for e in log.events] == ["a", "b", "c"]
+
+
+def test_empty_and_no_records():
+    for data in (b"", b"hello\nworld\n"):
+        log = parse(data)
+        assert (log.events, log.faults, log.records) == ([], [], 0)
+
+
+def test_gzip(tmp_path):
+    path = tmp_path / "result_0.txt.gz"
+    path.write_bytes(gzip.compress(GOOD))
+    assert [e.key for e in loglines.read(path).events] == ["a", "b", "c"]
+    assert loglines.holds_records(path)
+    path.write_bytes(gzip.compress(GOOD * 1000)[:-30])
+    log = loglines.read(path)
+    assert "compression" in kinds(log)
+    path.write_bytes(b"\x1f\x8bnot gzip at all")
+    assert kinds(loglines.read(path)) == ["compression"]
+
+
+@pytest.mark.parametrize("size", [100, 257, 4096])
+def test_blocks(monkeypatch, tmp_path, size):
+    """A file of many blocks gives what one block gives: events, lines, faults, steps back in time."""
+    lines = []
+    for number in range(200):
+        lines.append(record(f"k{number}", number, time_ms=1_700_000_000_000 + number))
+        lines.append(b"text " * (number % 7))
+    lines[100] = record("early", time_ms=1_600_000_000_000)
+    lines[150] = record("glue") + record("glued")
+    lines[160] = record("x" * 500)
+    data = b"\r\n".join(lines)
+    whole = parse(data)
+    path = tmp_path / "log"
+    path.write_bytes(data)
+    monkeypatch.setattr(loglines, "BLOCK_BYTES", size)
+    parts = loglines.read(path)
+    assert parts.events == whole.events
+    assert [parts.line(e) for e in parts.events] == [whole.line(e) for e in whole.events]
+    assert parts.faults == whole.faults
+    assert [(parts.line_at(s.place), s.time_ms) for s in parts.back_steps] == [
+        (whole.line_at(s.place), s.time_ms) for s in whole.back_steps
+    ]
+    assert parts.records == whole.records == len(whole.events)
+
+
+def test_keep(monkeypatch, tmp_path):
+    lines = [record("head"), record("run_start")] + [record("loss", n) for n in range(50)] + [record("run_stop")]
+    path = tmp_path / "log"
+    path.write_bytes(b"\n".join(lines))
+    monkeypatch.setattr(loglines, "BLOCK_BYTES", 500)
+    log = loglines.read(path, keep={"run_start", "run_stop"})
+    assert [e.key for e in log.events] == ["head", "run_start", "run_stop"]
+    assert log.records == 53
+    assert log.line(log.events[-1]) == 53
+
+
+def test_steps_back():
+    log = parse(b"\n".join(record("x", time_ms=1_700_000_000_000 + t) for t in (0, 10, 7, 12, 11)))
+    assert [(log.line_at(s.place), s.before_ms - s.time_ms) for s in log.back_steps] == [(3, 3), (5, 1)]
+
+
+def test_many_glued_records_take_linear_time():
+    """Half a megabyte on one line: quadratic work would take minutes."""
+    log = parse(record("x") * 4000)
+    assert len(log.events) == 4000
+    assert kinds(log) == ["glued"]
+
+
+def test_many_unclosed_records_on_one_line():
+    log = parse(b':::MLLOG {"a": "' * 20_000)
+    assert log.events == []
+    assert set(kinds(log)) == {"json"}
+
+
+@pytest.mark.parametrize("cut", [0, 5_000_000])
+def test_enormous_record(cut):
+    data = record("x", "y" * 20_000_000)
+    log = parse(data[: len(data) - cut] + b"\n" + record("z"))
+    assert [e.key for e in log.events] == (["z"] if cut else ["x", "z"])

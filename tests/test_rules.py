@@ -1,0 +1,72 @@
+"""Every rule fires on the logs under its ``Fails::`` and stays silent on those under its ``Passes::``."""
+
+from pathlib import PurePath
+
+import pytest
+
+from compliance import examples
+from compliance.rule import Finding, Rule, all_rules, run_rules
+from compliance.run import ResultSet, Run, split_runs
+
+RULES = all_rules()
+
+
+def judge(rule: Rule, text: str) -> list[Finding]:
+    """The rule's findings on an example."""
+    facts = examples.facts_of(text)
+    logs = examples.logs(text)
+    if rule.scope == "run":
+        found = []
+        for log in logs.values():
+            parts = split_runs(log)
+            models = [Run(log, part, facts) for part in parts]
+            models[0].parts = parts
+            for run in models:
+                run.profile_names = examples.EXAMPLE_FACTS
+                found += run_rules([rule], run, log.path, suite=True)
+        return found
+    runs = [Run(log, log.events, facts) for log in logs.values()]
+    model = ResultSet("example/results/system/example", runs, [PurePath(name).name for name in logs], facts)
+    return run_rules([rule], model, "set", suite=True)
+
+
+def cases(heading):
+    return [
+        pytest.param(rule, text, id=f"{rule.id}-{number}")
+        for rule in RULES
+        for number, text in enumerate(rule.examples(heading))
+    ]
+
+
+@pytest.mark.parametrize(("rule", "text"), cases("Fails"))
+def test_fails(rule, text):
+    found = judge(rule, text)
+    assert {finding.rule for finding in found} == {rule.id}
+    assert all(finding.severity == rule.severity and finding.message for finding in found)
+
+
+@pytest.mark.parametrize(("rule", "text"), cases("Passes"))
+def test_passes(rule, text):
+    assert judge(rule, text) == []
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_page(rule):
+    """A rule says what has to be so, in a sentence, and has both kinds of example."""
+    assert rule.title.endswith("."), rule.id
+    assert rule.examples("Fails"), rule.id
+    assert rule.examples("Passes"), rule.id
+    assert rule.source
+
+
+def test_crashed_rule_is_a_finding():
+    def crashing_rule(run: Run):
+        """Crashes."""
+        yield Finding("first")
+        raise KeyError("x")
+
+    broken = Rule("Z999", "crashing_rule", "error", "rules.md", False, "run", crashing_rule)
+    (log,) = examples.logs("seed 1").values()
+    found = run_rules([broken, *RULES], Run(log, log.events, None), "x", suite=True)
+    assert [f.rule for f in found][:2] == ["Z999", "X001"]
+    assert len(found) > 2
