@@ -90,6 +90,11 @@ def judge(log: Log, ruleset: Ruleset) -> Official:
         records = official_records(log, ruleset)
     except Unreadable as error:
         return Official(None, [], [], str(error), error.line, "log")
+    return judge_records(records, ruleset)
+
+
+def judge_records(records: Records, ruleset: Ruleset) -> Official:
+    """The official verdict on records that were read already."""
     return _Judge(records, ruleset).verdict()
 
 

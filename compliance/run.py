@@ -62,7 +62,8 @@ class Run:
     """One training run: `events` is the whole log, or the part of it that belongs to one of several runs in it.
 
     `parts` are the records of every run in the file. `profile_names` are the suite's benchmarks with their profiles,
-    None where another ruleset judges.
+    None where another ruleset judges. `official_messages` are what an MLPerf round's own rules say, and
+    `official_crash` why and where (line) its checker would end in a traceback.
     """
 
     def __init__(self, log: Log, events: list[Event], facts: Facts | None, *, suite: bool = True) -> None:
@@ -73,6 +74,8 @@ class Run:
         self.known = facts is not None
         self.parts: list[list[Event]] = [events]
         self.profile_names: Mapping[str, Collection[str]] | None = None
+        self.official_messages: list[Any] = []
+        self.official_crash: tuple[str, int | None] | None = None
         self.suite = suite
         self._by_key: dict[str, list[int]] = {}
         for index, event in enumerate(events):
@@ -245,7 +248,7 @@ class Run:
         if self.status != "success":
             return False
         if self.facts.quality_target is None:
-            return None
+            return None if self.suite else not any(m.kind == "atleast_one_check" for m in self.official_messages)
         return self.reached is not None
 
     @property

@@ -123,12 +123,12 @@ class Checker:
                 run.known, run.facts = facts is not None, facts or Facts(benchmark="")
                 run.profile_names = ruleset.profile_names
             runs.append(run)
+        official = _judge_officially(log, ruleset, runs[0])
         rules = [rule for rule in self.rules if rule.scope == "run"]
         for run in runs:
             for finding in run_rules(rules, run, log.path, suite=run.suite):
                 if finding not in findings:
                     findings.append(finding)
-        official = self._official(log, ruleset)
         findings.sort(key=lambda finding: (finding.line or 0, finding.rule))
         verdict = LogVerdict(log.path, findings, runs, ruleset, official)
         first = runs[0]
@@ -140,14 +140,6 @@ class Checker:
             verdict.converged = False
         return verdict
 
-    @staticmethod
-    def _official(log: Log, ruleset: Ruleset | None) -> Any:
-        if ruleset is None or ruleset.official is None:
-            return None
-        from compliance import mlperf
-
-        return mlperf.judge(log, ruleset.official)
-
     def check_set(self, folder: str, members: list[LogVerdict]) -> SetVerdict:
         """Judge the logs of one folder as a result set, and score it."""
         runs = [member.runs[0] for member in members if len(member.runs) == 1]
@@ -157,6 +149,19 @@ class Checker:
         findings = run_rules([rule for rule in self.rules if rule.scope == "set"], results, folder, suite=suite)
         valid = all(member.valid for member in members) and not any(f.severity == "error" for f in findings)
         return SetVerdict(folder, results, findings, valid, score(results, valid=valid))
+
+
+def _judge_officially(log: Log, ruleset: Ruleset | None, run: Run) -> Any:
+    """The official verdict on a log of an MLPerf round, whose messages `run` gets."""
+    if ruleset is None or ruleset.official is None:
+        return None
+    from compliance import mlperf, official
+
+    judged = mlperf.judge(log, ruleset.official)
+    run.official_messages = official.breaches(log, judged, ruleset.official)
+    if judged.valid is None:
+        run.official_crash = (judged.crash or "unknown reason", judged.crash_line)
+    return judged
 
 
 def find(paths: list[Path], skipped: list[tuple[str, str]]) -> Iterator[tuple[Path, str | None]]:

@@ -4,11 +4,21 @@ from pathlib import PurePath
 
 import pytest
 
-from compliance import examples
+from compliance import examples, mlperf
+from compliance.official import breaches
 from compliance.rule import Finding, Rule, all_rules, run_rules
 from compliance.run import ResultSet, Run, split_runs
 
 RULES = all_rules()
+
+
+def judge_by_round(run: Run, text: str) -> None:
+    """An example that begins with a ruleset is judged by that MLPerf round."""
+    if text.startswith("ruleset "):
+        ruleset = mlperf.ruleset(text.split()[1])
+        official = mlperf.judge(run.log, ruleset)
+        run.official_messages = breaches(run.log, official, ruleset)
+        run.official_crash = (str(official.crash), official.crash_line) if official.valid is None else None
 
 
 def judge(rule: Rule, text: str) -> list[Finding]:
@@ -22,6 +32,7 @@ def judge(rule: Rule, text: str) -> list[Finding]:
             models = [Run(log, part, facts) for part in parts]
             models[0].parts = parts
             for run in models:
+                judge_by_round(run, text)
                 run.profile_names = examples.EXAMPLE_FACTS
                 found += run_rules([rule], run, log.path, suite=True)
         return found
