@@ -23,6 +23,7 @@ from runlog import keys
 from runlog.signals import Stopped, stopping
 from runlog.values import plain, require_finite, without_places
 
+_SPACE = "\\u0020"
 _HERE = str(Path(__file__).resolve().parent)
 
 
@@ -43,7 +44,9 @@ class _FileHandler(logging.Handler):
             raise self.failure or ValueError(record.getMessage().strip())
         if self.descriptor is None:
             return
-        line = (record.getMessage() + "\n").encode("ascii")
+        token, _, text = record.getMessage().partition(" ")
+        # Readers look for the token anywhere in a line: inside a text its space is written as an escape, the same JSON.
+        line = f"{token} {text.replace(token + ' ', token + _SPACE)}\n".encode("ascii")
         try:
             written = os.write(self.descriptor, line)
             while written < len(line):  # a full disk or a pipe: go on, or fail loudly

@@ -25,6 +25,7 @@ class Display:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self._console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._bars: Progress | None = None
         file = os.environ.get(PROGRESS_FILE)
         self._file = Path(file) if file and not quiet else None
 
@@ -35,14 +36,13 @@ class Display:
             self._console.file.flush()
 
     def bar(self, items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
-        """Yield `items`, showing how many of `total` went by (its length where None and known)."""
+        """Yield `items`, showing how many of `total` went by (its length where None and known). Bars may nest."""
         if total is None and hasattr(items, "__len__"):
             total = len(items)  # type: ignore[arg-type]
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        hidden = self.quiet or not self._console.is_terminal
-        with Progress(*columns, console=self._console, transient=True, disable=hidden) as progress:
-            task = progress.add_task(label, total=total)
-            shown = 0.0
+        progress = self._open_bars()
+        task = progress.add_task(label, total=total)
+        shown = 0.0
+        try:
             for done, item in enumerate(items):
                 now = time.monotonic()
                 if now - shown >= _INTERVAL:
@@ -50,6 +50,19 @@ class Display:
                     progress.update(task, completed=done)
                     self._tell(label, done, total)
                 yield item
+        finally:
+            progress.remove_task(task)
+            if not progress.tasks:
+                progress.stop()
+
+    def _open_bars(self) -> Progress:
+        """The one live area of the terminal that all bars share, started with the first of them."""
+        if self._bars is None or not self._bars.tasks:
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+            hidden = self.quiet or not self._console.is_terminal
+            self._bars = Progress(*columns, console=self._console, transient=True, disable=hidden)
+            self._bars.start()
+        return self._bars
 
     def _tell(self, label: str, done: int, total: int | None) -> None:
         if self._file is None:

@@ -50,9 +50,12 @@ def parser(description: str, settings: type, profiles: list[str]) -> argparse.Ar
 
 def chosen(profile_settings: Any, arguments: argparse.Namespace) -> Any:
     """`profile_settings` (a dataclass instance) with the values that were given as flags."""
-    names = [field.name for field in dataclasses.fields(profile_settings)]
-    given = {name: getattr(arguments, "set_" + name) for name in names}
-    return dataclasses.replace(profile_settings, **{name: value for name, value in given.items() if value is not None})
+    given = {}
+    for field in dataclasses.fields(profile_settings):
+        value = getattr(arguments, "set_" + field.name)
+        if value is not None:
+            given[field.name] = tuple(value) if isinstance(value, list) else value
+    return dataclasses.replace(profile_settings, **given)
 
 
 def _seed(text: str) -> int:

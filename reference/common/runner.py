@@ -145,7 +145,9 @@ def run(plan: Plan, console: Console) -> int:
                     raise
         except runlog.Stopped as stopped:
             waiting = [job.name for job in jobs if job.process is None]
-            console.print(f"stopped by {stopped}; never started: {', '.join(waiting) or 'none'}", markup=False)
+            console.print(
+                f"stopped by {stopped}; never started: {', '.join(waiting) or 'none'}", markup=False, soft_wrap=True
+            )
             _summary(plan, jobs, console)
             runlog.end_by(stopped)
         return _summary(plan, jobs, console)
@@ -169,12 +171,12 @@ def _carry_out(plan: Plan, jobs: Sequence[Job], console: Console) -> None:
                 job = waiting.pop(0)
                 job.start(plan)
                 if not console.is_terminal:
-                    console.print(f"{job.name}: started", markup=False)
+                    console.print(f"{job.name}: started", markup=False, soft_wrap=True)
             for job in jobs:
                 if job.running and job.poll():
-                    console.print(f"{job.name}: {job.verdict()}", markup=False)
+                    console.print(f"{job.name}: {job.verdict()}", markup=False, soft_wrap=True)
                     if job.crashed():
-                        console.print(job.output(), markup=False, style="dim")
+                        console.print(job.output(), markup=False, soft_wrap=True, style="dim")
             if console.is_terminal:
                 live.update(_table(jobs), refresh=True)
             time.sleep(0.2)
@@ -208,15 +210,18 @@ def _end(jobs: Sequence[Job], console: Console) -> None:
         except subprocess.TimeoutExpired:
             job.process.kill()
             job.process.wait()
-            console.print(f"{job.name}: did not end within {GRACE_S:.0f} s and was killed", markup=False)
+            console.print(
+                f"{job.name}: did not end within {GRACE_S:.0f} s and was killed", markup=False, soft_wrap=True
+            )
         job.poll()
-        console.print(f"{job.name}: {job.verdict()}", markup=False)
+        console.print(f"{job.name}: {job.verdict()}", markup=False, soft_wrap=True)
 
 
 def _summary(plan: Plan, jobs: Sequence[Job], console: Console) -> int:
-    table = Table(title=f"profile {plan.profile}, {plan.workers} at a time, {plan.threads} thread(s) each")
+    title = f"profile {plan.profile}, {plan.workers} at a time, {plan.threads} thread(s) each"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("task", "seed", "status", "quality / target", "at", "time to train", "log"):
-        table.add_column(column, overflow="fold")
+        table.add_column(column, no_wrap=column in ("task", "log"))
     for job in jobs:
         state = job.state
         status = "not started" if job.process is None else state.status or "failed"
@@ -251,7 +256,7 @@ def _clear_results(plan: Plan, console: Console) -> None:
         )
     for path in stale:
         path.unlink()
-    console.print(f"removed {len(stale)} results of earlier runs: {names}", markup=False)
+    console.print(f"removed {len(stale)} results of earlier runs: {names}", markup=False, soft_wrap=True)
 
 
 def _describe_system(plan: Plan, console: Console) -> None:
@@ -261,4 +266,6 @@ def _describe_system(plan: Plan, console: Console) -> None:
     except (OSError, ValueError) as error:
         raise SetupError(f"cannot write the system description {path}: {error}") from None
     if empty:
-        console.print(f"{path}: this machine doesn't tell {', '.join(empty)}; fill them in yourself", markup=False)
+        console.print(
+            f"{path}: this machine doesn't tell {', '.join(empty)}; fill them in yourself", markup=False, soft_wrap=True
+        )
