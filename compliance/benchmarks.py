@@ -90,7 +90,10 @@ class Constraint:
 def _same(value: Any, allowed: Any) -> bool:
     if isinstance(value, bool) or isinstance(allowed, bool) or not isinstance(allowed, int | float):
         return type(value) is type(allowed) and bool(value == allowed)
-    return isinstance(value, int | float) and math.isclose(value, allowed, rel_tol=1e-9, abs_tol=0.0)
+    if isinstance(value, int) and isinstance(allowed, int):
+        return value == allowed
+    in_range = isinstance(value, int | float) and abs(value) < 2**63
+    return in_range and math.isclose(value, allowed, rel_tol=1e-9, abs_tol=0.0)
 
 
 @dataclass(frozen=True)

@@ -10,23 +10,37 @@ from __future__ import annotations
 from typing import Any
 
 from compliance import mlperf
+from compliance.careful import Event
 from compliance.loglines import Log
 from compliance.mlperf_records import OLD_VERSION, Records
 
 MOST_REMOVED = 20
-_SAID_ELSEWHERE = ("parse_errors", "no_lines", "no_config")
+_OF_THE_READER = ("parse_errors", "no_lines", "no_config")
 
 
-def breaches(log: Log, official: Any, ruleset: Any) -> list[Any]:
-    """The messages of the official rules on `log`, of a repaired one where the official checker fails on it."""
-    messages: list[Any] = official.messages
-    if official.valid is None and official.cause == "log" and ruleset.version != OLD_VERSION:
-        messages = _repaired(log, ruleset)
-    return [message for message in messages if message.kind not in _SAID_ELSEWHERE]
+def breaches(log: Log, official: Any, ruleset: Any, events: list[Event] | None = None) -> list[Any]:
+    """The messages of the official rules on `log`, or on `events` of it.
+
+    Where lines of the log are damaged, the records that could be read are judged instead of those that the official
+    reader sees, so that what it lost does not count as missing.
+    """
+    if ruleset.version == OLD_VERSION or (not log.faults and events is None):
+        messages: list[Any] = official.messages
+    else:
+        messages = _repaired(log, ruleset, log.events if events is None else events)
+    return [message for message in messages if message.kind not in _OF_THE_READER]
 
 
-def _repaired(log: Log, ruleset: Any) -> list[Any]:
-    events = [event for event in log.events if event.time_ms is not None]
+def refusal(official: Any, found: list[Any]) -> str | None:
+    """Why the official checker refuses a log of which all readable records are fine: what it says first."""
+    said = [message for message in official.messages if message.kind != "atleast_one_check"]
+    if official.valid is False and said and not found:
+        return str(said[0].text)
+    return None
+
+
+def _repaired(log: Log, ruleset: Any, events: list[Event]) -> list[Any]:
+    events = [event for event in events if event.time_ms is not None]
     for _ in range(MOST_REMOVED):
         official = mlperf.judge_records(Records(events, log.records, ruleset, log), ruleset)
         if official.valid is not None or official.crash_line is None:

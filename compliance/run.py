@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeGuard
 
 from compliance.benchmarks import Facts
 from compliance.careful import Event, short
@@ -31,7 +31,7 @@ IDENTITY_KEYS = (
 )
 STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
-_HEAD_KEYS = ("init_start", *IDENTITY_KEYS)
+_HEAD_KEYS = ("cache_clear", "init_start", *IDENTITY_KEYS)
 
 
 def exact_ms(value: int | float | None) -> Milliseconds | None:
@@ -53,17 +53,25 @@ class Evaluation:
         """The record's `epoch_num` or `samples_count` (of `unit`, or the first that is there)."""
         for key in [unit] if unit else PROGRESS_KEYS:
             number = self.event.metadata.get(key)
-            if isinstance(number, int | float) and not isinstance(number, bool):
+            if finite(number):
                 return number
         return None
+
+
+def finite(value: Any) -> TypeGuard[int | float]:
+    """Whether `value` is a finite number that can be computed with; True, False and integers beyond 64 bits are not."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
 
 
 class Run:
     """One training run: `events` is the whole log, or the part of it that belongs to one of several runs in it.
 
     `parts` are the records of every run in the file. `profile_names` are the suite's benchmarks with their profiles,
-    None where another ruleset judges. `official_messages` are what an MLPerf round's own rules say, and
-    `official_crash` why and where (line) its checker would end in a traceback.
+    None where another ruleset judges. `official_messages` are what an MLPerf round's own rules say,
+    `official_crash` why and where (line) its checker would end in a traceback, and `official_refusal` why it refuses a
+    log of which every readable record is fine.
     """
 
     def __init__(self, log: Log, events: list[Event], facts: Facts | None, *, suite: bool = True) -> None:
@@ -76,6 +84,7 @@ class Run:
         self.profile_names: Mapping[str, Collection[str]] | None = None
         self.official_messages: list[Any] = []
         self.official_crash: tuple[str, int | None] | None = None
+        self.official_refusal: str | None = None
         self.suite = suite
         self._by_key: dict[str, list[int]] = {}
         for index, event in enumerate(events):
@@ -219,9 +228,8 @@ class Run:
         result = []
         for index in self._by_key.get("eval_accuracy", ()):
             event = self.events[index]
-            number = event.value
-            usable = isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number)
-            result.append(Evaluation(event, float(number) if usable else None, self.inside(index)))
+            value = float(event.value) if finite(event.value) else None
+            result.append(Evaluation(event, value, self.inside(index)))
         return result
 
     @property

@@ -123,7 +123,7 @@ class Checker:
                 run.known, run.facts = facts is not None, facts or Facts(benchmark="")
                 run.profile_names = ruleset.profile_names
             runs.append(run)
-        official = _judge_officially(log, ruleset, runs[0])
+        official = _judge_officially(log, ruleset, runs)
         rules = [rule for rule in self.rules if rule.scope == "run"]
         for run in runs:
             for finding in run_rules(rules, run, log.path, suite=run.suite):
@@ -151,16 +151,20 @@ class Checker:
         return SetVerdict(folder, results, findings, valid, score(results, valid=valid))
 
 
-def _judge_officially(log: Log, ruleset: Ruleset | None, run: Run) -> Any:
-    """The official verdict on a log of an MLPerf round, whose messages `run` gets."""
+def _judge_officially(log: Log, ruleset: Ruleset | None, runs: list[Run]) -> Any:
+    """The official verdict on a log of an MLPerf round, whose messages the runs in it get."""
     if ruleset is None or ruleset.official is None:
         return None
     from compliance import mlperf, official
 
     judged = mlperf.judge(log, ruleset.official)
-    run.official_messages = official.breaches(log, judged, ruleset.official)
+    for run in runs:
+        part = run.events if len(runs) > 1 else None
+        run.official_messages = official.breaches(log, judged, ruleset.official, part)
     if judged.valid is None:
-        run.official_crash = (judged.crash or "unknown reason", judged.crash_line)
+        runs[0].official_crash = (judged.crash or "unknown reason", judged.crash_line)
+    elif len(runs) == 1:
+        runs[0].official_refusal = official.refusal(judged, runs[0].official_messages)
     return judged
 
 

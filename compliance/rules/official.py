@@ -25,7 +25,7 @@ def official_rule_broken(run: Run) -> Iterator[Finding]:
 
         seed 1
     """
-    for message in run.official_messages:
+    for message in run.official_messages if run.events else ():
         if message.kind == "atleast_one_check" and run.status != "success":
             continue
         if message.kind == "atleast_one_check" and run.facts.quality_target is not None:
@@ -54,3 +54,68 @@ def official_verdict_impossible(run: Run) -> Iterator[Finding]:
     if run.official_crash is not None:
         reason, line = run.official_crash
         yield Finding(f"the official checker cannot judge this log: {reason}", line, "a verdict", "a traceback")
+
+
+@rule("M003", source=SOURCE)
+def official_checker_refuses(run: Run) -> Iterator[Finding]:
+    """MLPerf's own checker reads every record of a log of its round.
+
+    All records could be read here, and they are fine; but the official checker loses or refuses some of them because
+    of how they stand in their lines.
+
+    Fails::
+
+        ruleset mlperf-3.1
+        submission_benchmark ssd
+        submission_division closed
+        submission_org somebody
+        submission_platform a_system
+        submission_status onprem
+        cache_clear true
+        init_start
+        text: <global_batch_size 32><gradient_accumulation_steps 1>
+        opt_name adam
+        opt_base_learning_rate 0.0001
+        opt_weight_decay 0.0
+        opt_learning_rate_warmup_epochs 1
+        opt_learning_rate_warmup_factor 0.001
+        train_samples 117266
+        eval_samples 5000
+        init_stop
+        run_start
+        epoch_start epoch_num=1
+        eval_start epoch_num=1
+        eval_accuracy 0.345 epoch_num=1
+        block_stop first_epoch_num=1
+        run_stop status=success
+
+    Passes::
+
+        ruleset mlperf-3.1
+        submission_benchmark ssd
+        submission_division closed
+        submission_org somebody
+        submission_platform a_system
+        submission_status onprem
+        cache_clear true
+        init_start
+        global_batch_size 32
+        gradient_accumulation_steps 1
+        opt_name adam
+        opt_base_learning_rate 0.0001
+        opt_weight_decay 0.0
+        opt_learning_rate_warmup_epochs 1
+        opt_learning_rate_warmup_factor 0.001
+        train_samples 117266
+        eval_samples 5000
+        init_stop
+        run_start
+        epoch_start epoch_num=1
+        eval_start epoch_num=1
+        eval_accuracy 0.345 epoch_num=1
+        block_stop first_epoch_num=1
+        run_stop status=success
+    """
+    if run.official_refusal is not None:
+        text = "the official checker refuses this log, because of lines that it cannot read as they stand"
+        yield Finding(f"{text}: {run.official_refusal}", None, "one record a line, and nothing after it", "see above")

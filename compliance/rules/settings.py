@@ -1,10 +1,9 @@
 """H: hyperparameters and data sizes. All are logged before the clock starts, and fit the benchmark."""
 
-import math
 from collections.abc import Iterator
 
 from compliance.rule import Finding, rule
-from compliance.run import Run
+from compliance.run import Run, finite
 
 SOURCE = "rules.md#divisions"
 _SIZES = ("train_samples", "eval_samples")
@@ -126,8 +125,7 @@ def batch_size_impossible(run: Run) -> Iterator[Finding]:
     """
     for event in run.of("global_batch_size"):
         value = event.value
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value) or value < 1 or value != int(value):
+        if not finite(value) or value < 1 or value != int(value):
             yield run.at(event, "global_batch_size is no number of samples", "an integer, at least 1", value)
 
 
