@@ -25,6 +25,7 @@ from typing import IO, Any
 
 import msgspec
 
+from compliance import old_formats
 from compliance.careful import LINE_END, TOKEN_LIKE, Event, Fault, careful
 
 BLOCK_BYTES = 16 << 20
@@ -138,6 +139,9 @@ def _read(log: Log, keep: Collection[str] | None) -> Log:
         if fast is None:
             log.clean = False
             events, places = careful(block, first_line, log.faults)
+        elif not fast and old_formats.TOKEN.search(block):
+            log.clean = False
+            events, places = old_formats.events(block, first_line, log.faults)
         elif whole:
             events, places = fast, range(len(fast))
             log._block = block
