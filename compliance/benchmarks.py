@@ -101,7 +101,8 @@ class Facts:
     """What one benchmark in one profile asks of a run. None: not judged.
 
     `quality_range` is in the unit of the metric; `eval_every` in that of `progress` (epochs, or samples). `dropped` is
-    the number of runs that scoring leaves out at each end.
+    the number of runs that scoring leaves out at each end. `untimed_evaluations`: evaluations are made after the run,
+    so that their place in the log counts and not their time (MiniGo).
     """
 
     benchmark: str
@@ -120,6 +121,7 @@ class Facts:
     eval_samples: int | None = None
     runs: int | None = None
     dropped: int = 1
+    untimed_evaluations: bool = False
     hyperparameters: Mapping[str, Constraint] = field(default_factory=dict)
     subsets: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

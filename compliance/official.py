@@ -40,7 +40,6 @@ def refusal(official: Any, found: list[Any]) -> str | None:
 
 
 def _repaired(log: Log, ruleset: Any, events: list[Event]) -> list[Any]:
-    events = [event for event in events if event.time_ms is not None]
     for _ in range(MOST_REMOVED):
         official = mlperf.judge_records(Records(events, log.records, ruleset, log), ruleset)
         if official.valid is not None or official.crash_line is None:

@@ -17,6 +17,7 @@ from compliance.run import Run
 SUITE = "suite"
 AUTO = "auto"
 _DROPPED = {"unet3d": 4}  # MLPerf Training rules, section on results: unet3d drops four of its 40 runs at each end
+_UNTIMED_EVALUATIONS = ("minigo",)  # MLPerf Training rules: MiniGo's models are evaluated after the run, off the clock
 _ROUND_IN_PATH = re.compile(r"^(?:training_results_|hpc_results_|hpc_)?v?(\d+\.\d+)(?:\.\d+)?$", re.IGNORECASE)
 
 
@@ -54,7 +55,14 @@ class Ruleset:
         if target is None and runs is None:
             return None
         value, better = target or (None, "higher")
-        return Facts(benchmark=name, quality_target=value, better=better, runs=runs, dropped=_DROPPED.get(name, 1))
+        return Facts(
+            benchmark=name,
+            quality_target=value,
+            better=better,
+            runs=runs,
+            dropped=_DROPPED.get(name, 1),
+            untimed_evaluations=name in _UNTIMED_EVALUATIONS,
+        )
 
 
 def resolve(name: str, reason: str = "given") -> Ruleset:

@@ -31,6 +31,7 @@ IDENTITY_KEYS = (
 )
 STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
+SKEW_MS = 1000
 _HEAD_KEYS = ("cache_clear", "init_start", *IDENTITY_KEYS)
 
 
@@ -208,16 +209,19 @@ class Run:
     def inside(self, index: int) -> bool:
         """Whether record number `index` of the run lies within the clock, by its place and by its time.
 
-        A record between `run_start` and `run_stop` counts unless its time says otherwise. One that other processes
-        wrote late, so that it stands outside, counts only if its time is strictly inside.
+        A record between `run_start` and `run_stop` counts unless its time says otherwise by more than the skew that
+        processes may have. One that was written late, so that it stands outside, counts only if its time is strictly
+        inside.
         """
         first, last = self.index("run_start"), self.index("run_stop")
         placed = first is not None and first < index and (last is None or index < last)
         start, stop, time = self.start, self.stop, self.events[index].time_ms
+        if self.facts.untimed_evaluations:
+            return placed
         if time is None or start is None or stop is None or start.time_ms is None or stop.time_ms is None:
             return placed
         if placed:
-            return start.time_ms <= time <= stop.time_ms
+            return start.time_ms - SKEW_MS <= time <= stop.time_ms + SKEW_MS
         return start.time_ms < time < stop.time_ms
 
     # --- evaluations -------------------------------------------------------------------------------------------------

@@ -41,32 +41,53 @@ def clock_record_missing(run: Run) -> Iterator[Finding]:
 
 @rule("C002", source=SOURCE)
 def clock_record_repeated(run: Run) -> Iterator[Finding]:
-    """Each clock record comes once.
+    """run_start and run_stop come once.
 
     A second run_start or run_stop makes the time of the run a matter of choice, whatever its value is. Official
     tools only warn, since the values are equal, and take whichever comes handy.
 
     Fails::
 
-        init_start
-        init_stop
         run_start
         run_start
         run_stop status=success
 
     Passes::
 
-        init_start
-        init_stop
         run_start
         run_stop status=success
     """
-    for key in CLOCK_KEYS:
+    yield from _repeated(run, "run_start", "run_stop")
+
+
+@rule("C009", source=SOURCE, suite_only=True)
+def init_record_repeated(run: Run) -> Iterator[Finding]:
+    """init_start and init_stop come once.
+
+    In logs of MLPerf rounds every process may write them; they do not touch the score.
+
+    Fails::
+
+        init_start
+        init_start
+        init_stop
+
+    Passes::
+
+        init_start
+        init_stop
+    """
+    yield from _repeated(run, "init_start", "init_stop")
+
+
+def _repeated(run: Run, *keys: str) -> Iterator[Finding]:
+    for key in keys:
         events = run.of(key)
         if len(events) > 1:
-            lines = " and ".join(str(run.line(event)) for event in events)
+            lines = [str(run.line(event)) for event in events]
+            shown = ", ".join(lines[:-1]) + f" and {lines[-1]}" if len(lines) <= 4 else f"{', '.join(lines[:3])}, ..."
             hint = "only one process writes clock records"
-            yield run.at(events[1], f"{key} comes {len(events)} times (lines {lines})", "once", f"lines {lines}", hint)
+            yield run.at(events[1], f"{key} comes {len(events)} times (lines {shown})", "once", f"lines {shown}", hint)
 
 
 @rule("C003", source=SOURCE)

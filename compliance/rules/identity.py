@@ -159,11 +159,7 @@ def folder_names_another_benchmark(run: Run) -> Iterator[Finding]:
 
 @rule("I007", source="rules.md#seeds")
 def seed_unusable(run: Run) -> Iterator[Finding]:
-    """A run logs its seed, a whole number.
-
-    Fails::
-
-        opt_name sgd
+    """A seed is a whole number.
 
     Fails::
 
@@ -174,14 +170,33 @@ def seed_unusable(run: Run) -> Iterator[Finding]:
         seed 7
         seed 7
     """
-    if not run.events:
-        return
-    if run.first("seed") is None:
-        yield Finding("seed is not logged", None, "a whole number", "none")
     for event in run.of("seed"):
-        if not isinstance(event.value, int) or isinstance(event.value, bool):
-            yield run.at(event, "the seed is no whole number", "a whole number", event.value)
+        value = event.value
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            yield run.at(event, "the seed is no whole number", "a whole number", value)
             return
+
+
+@rule("I009", source="rules.md#seeds", suite_only=True)
+def seed_missing(run: Run) -> Iterator[Finding]:
+    """A run logs its seed.
+
+    In MLPerf's rounds some benchmarks log none.
+
+    Fails::
+
+        opt_name sgd
+
+    Fails::
+
+        seed null
+
+    Passes::
+
+        seed 7
+    """
+    if run.events and all(event.value is None for event in run.of("seed")):
+        yield run.at(run.first("seed"), "seed is not logged", "a whole number", "none")
 
 
 @rule("I008", source="rules.md#seeds", suite_only=True)

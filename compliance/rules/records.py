@@ -2,16 +2,30 @@
 
 from collections.abc import Iterator
 
+from compliance.careful import Fault
 from compliance.rule import Finding, rule
 from compliance.run import Run
 
 SOURCE = "rules.md#log-lines"
+MOST_ALIKE = 3
 
 
 def _faults(run: Run, kind: str, hint: str = "") -> Iterator[Finding]:
+    """A finding for each fault of a kind; those that say the same more than a few times are one, with their number."""
+    same: dict[str, list[Fault]] = {}
     for fault in run.log.faults:
         if fault.kind == kind:
-            yield Finding(fault.message, fault.line, fault.expected, fault.found, hint)
+            same.setdefault(fault.message, []).append(fault)
+    for faults in same.values():
+        if len(faults) > MOST_ALIKE:
+            last = faults[-1].line
+            yield _finding(faults[0], hint, f" (and in {len(faults) - 1} more records, the last in line {last})")
+        else:
+            yield from (_finding(fault, hint) for fault in faults)
+
+
+def _finding(fault: Fault, hint: str, more: str = "") -> Finding:
+    return Finding(fault.message + more, fault.line, fault.expected, fault.found, hint)
 
 
 @rule("L001", source=SOURCE)

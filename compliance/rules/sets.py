@@ -10,7 +10,8 @@ SOURCE = "rules.md#result-sets"
 
 
 def _names(runs: list[Run]) -> str:
-    return ", ".join(PurePath(run.path).name for run in runs)
+    names = [PurePath(run.path).name for run in runs]
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 @rule("S001", source=SOURCE)
@@ -98,7 +99,7 @@ def seed_used_twice(results: ResultSet) -> Iterator[Finding]:
     """
     users: dict[str, list[Run]] = {}
     for run in results.runs:
-        for seed in run.seeds:
+        for seed in (seed for seed in run.seeds if isinstance(seed, int)):
             users.setdefault(repr(seed), []).append(run)
     for seed, runs in users.items():
         if len(runs) > 1:

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator
 
+from compliance.careful import Event
 from compliance.rule import Finding, rule
-from compliance.run import Run
+from compliance.run import CLOCK_KEYS, SKEW_MS, Run
 
 SOURCE = "rules.md#times"
 EARLIEST_MS = 1_388_534_400_000  # 2014-01-01, before any MLPerf round
 LATEST_MS = 4_102_444_800_000  # 2100-01-01
-SKEW_MS = 1000
+_UNITS = (("seconds", 1e3), ("microseconds", 1e-3), ("nanoseconds", 1e-6))
 
 
 @rule("T001", source=SOURCE)
-def time_implausible(run: Run) -> Iterator[Finding]:
-    """Times are milliseconds since 1970, of this century.
+def clock_time_implausible(run: Run) -> Iterator[Finding]:
+    """The times of the clock and of evaluations are milliseconds since 1970, of this century.
 
     A time in seconds, microseconds or counted from the start of a program makes a run thousands of times too short
     or too long.
@@ -27,16 +28,35 @@ def time_implausible(run: Run) -> Iterator[Finding]:
 
         run_start
     """
-    wrong = [e for e in run.events if e.time_ms is not None and not EARLIEST_MS <= e.time_ms < LATEST_MS]
+    yield from _implausible(run, run.of(*CLOCK_KEYS, "eval_accuracy"))
+
+
+@rule("T006", source=SOURCE, suite_only=True)
+def time_implausible(run: Run) -> Iterator[Finding]:
+    """The times of all records are milliseconds since 1970, of this century.
+
+    Fails::
+
+        @-1700000000000
+        seed 1
+
+    Passes::
+
+        seed 1
+    """
+    clock = (*CLOCK_KEYS, "eval_accuracy")
+    yield from _implausible(run, [event for event in run.events if event.key not in clock])
+
+
+def _implausible(run: Run, events: list[Event]) -> Iterator[Finding]:
+    wrong = [e for e in events if e.time_ms is not None and not EARLIEST_MS <= e.time_ms < LATEST_MS]
     if wrong:
         value = wrong[0].time_ms or 0
-        unit = next(
-            (unit for unit, factor in (("seconds", 1e3), ("microseconds", 1e-3), ("nanoseconds", 1e-6))
-             if EARLIEST_MS <= value * factor < LATEST_MS), None
-        )  # fmt: skip
+        unit = next((u for u, factor in _UNITS if EARLIEST_MS <= value * factor < LATEST_MS), None)
         hint = f"these look like {unit}" if unit else ""
-        more = f" ({len(wrong)} records)" if len(wrong) > 1 else ""
-        yield run.at(wrong[0], f"time_ms is no plausible time{more}", "milliseconds since 1970", str(value), hint)
+        more = f" (the first of {len(wrong)} records)" if len(wrong) > 1 else ""
+        text = f"time_ms of {wrong[0].key} is no plausible time{more}"
+        yield run.at(wrong[0], text, "milliseconds since 1970", str(value), hint)
 
 
 @rule("T002", source=SOURCE, severity="warning")
@@ -118,7 +138,7 @@ def run_takes_no_time(run: Run) -> Iterator[Finding]:
         yield run.at(stop, "run_stop is not later than run_start", f"later than {start.time_ms}", found)
 
 
-@rule("T005", source=SOURCE)
+@rule("T005", source=SOURCE, severity="warning")
 def init_takes_negative_time(run: Run) -> Iterator[Finding]:
     """init_start, init_stop and run_start follow one another in time too.
 
