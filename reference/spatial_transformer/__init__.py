@@ -1,0 +1,1 @@
+"""Spatial transformer: classify digits that are rotated, scaled, shifted and cluttered."""
