@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
+from mlperf_logging.compliance_checker import mlp_parser
 
 from reference.common import catalogue
 from reference.common.errors import SetupError
@@ -221,6 +222,30 @@ def test_a_signal_ends_the_runs_in_order(project, tmp_path, name):
         assert records(log)[-1]["metadata"]["reason"] == "stopped by SIGTERM"
     assert "never started: made_up seed 3" in said
     assert not (folder / "result_2.txt").exists()
+
+
+def test_a_killed_run_leaves_a_log_that_the_checker_calls_valid_and_not_converged(tmp_path):
+    log = tmp_path / "result_0.txt"
+    command = [sys.executable, "-m", "reference.spatial_transformer.train", "--log", str(log)]
+    command += ["--profile", "smoke", "--max-epochs", "100000"]
+    run = subprocess.Popen(command, cwd=ROOT, env=environment(), stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 90
+    while not (log.exists() and "eval_accuracy" in log.read_text()):
+        assert time.monotonic() < deadline
+        assert run.poll() is None
+        time.sleep(0.1)
+    run.send_signal(signal.SIGTERM)
+    _, error = run.communicate(timeout=60)
+    assert run.returncode == -signal.SIGTERM
+    assert "Traceback" not in error
+    lines, errors = mlp_parser.parse_file(str(log), ruleset="5.1.0")
+    assert errors == []
+    assert (lines[-1].key, lines[-1].value["metadata"]["status"]) == ("run_stop", "aborted")
+    check = [sys.executable, "-m", "compliance.check", str(log), "--format", "json"]
+    verdict = json.loads(subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=60).stdout)
+    assert (verdict["logs"][0]["valid"], verdict["logs"][0]["converged"]) == (True, False), verdict["logs"][0][
+        "findings"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ class Following:
     log: Path
     progress_file: Path
     target: float | None = None
+    started: bool = False  # run_start was seen
     value: float | None = None  # the last eval_accuracy
     at: str = ""  # the progress it belongs to
     status: str | None = None  # of run_stop
@@ -46,6 +47,8 @@ class Following:
         key, value, metadata = record["key"], record["value"], record["metadata"]
         if key == keys.QUALITY_TARGET:
             self.target = value
+        elif key == keys.RUN_START:
+            self.started = True
         elif key == keys.EVAL_ACCURACY:
             self.value = float(value)
             epoch, samples = metadata.get(keys.EPOCH_NUM), metadata.get(keys.SAMPLES_COUNT)

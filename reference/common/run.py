@@ -189,8 +189,7 @@ class Run:
     def evaluation(self) -> Iterator[None]:
         """One evaluation: closes the epoch or block, then `eval_start` ... `eval_stop`. `reached` is called in it."""
         self._close_stretch()
-        while self._samples >= self._next_evaluation:
-            self._next_evaluation += self.profile.eval_every
+        self._next_evaluation = (self._samples // self.profile.eval_every + 1) * self.profile.eval_every
         self._evaluating, self._judged = True, False
         try:
             with self.run_log.interval("eval", self._progress()):
@@ -243,6 +242,8 @@ class Run:
         stretch, self._stretch = self._stretch, None
         if stretch is None:
             return
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)  # the work that was queued belongs to this epoch or block
         seconds = time.perf_counter() - stretch.start_s
         count = self._samples - stretch.samples_before
         said = {keys.EPOCH_NUM: self._epoch, keys.SAMPLES_COUNT: count} if self._by_epoch else self._progress()

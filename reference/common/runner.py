@@ -115,7 +115,7 @@ class Job:
         how = (
             f"killed by signal {-self.code}" if self.code is not None and self.code < 0 else f"exit status {self.code}"
         )
-        return f"failed before the clock started, {how}"
+        return f"failed {'inside the clock' if state.started else 'before the clock started'}, {how}"
 
     def crashed(self) -> bool:
         """Whether the process's own output says more than the log: anything but a run judged to its end."""

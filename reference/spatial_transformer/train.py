@@ -35,9 +35,7 @@ class Settings:
     opt_name: str = "sgd"  # sgd or adamw
     opt_base_learning_rate: float = 0.01  # constant after the warm-up
     opt_learning_rate_warmup_steps: int = 0  # steps from 0 to the base rate, linearly
-    localiser_learning_rate_factor: float = (
-        1.0  # of the base rate: a localiser that runs ahead loses the digit for good
-    )
+    localiser_learning_rate_factor: float = 1.0  # of the base rate; a localiser that runs ahead loses the digit
     opt_weight_decay: float = 0.0  # decoupled in adamw
     global_batch_size: int = 64  # images a step
     eval_batch_size: int = 500  # images, does not change the result
