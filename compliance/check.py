@@ -8,13 +8,13 @@ official verdict of an MLPerf round instead.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 from pathlib import Path
 
 from compliance import __version__
 from compliance.benchmarks import FactsError
+from compliance.console import say
 from compliance.rule import Rule, all_rules
 from compliance.rulesets import AUTO, RulesetError, resolve
 from compliance.verdict import Checker, Report
@@ -32,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         rules = all_rules()
         if options.list_rules:
-            return _say(_list(rules))
+            return say(_list(rules))
         if options.explain:
             return _explain(options.explain, rules)
         if not options.paths:
@@ -68,7 +68,7 @@ def _report(report: Report, options: argparse.Namespace) -> int:
         from compliance.formats import as_json as writer
     else:
         from compliance.formats import as_text as writer  # type: ignore[no-redef]
-    _say(writer.write(report, context).rstrip("\n"))
+    say(writer.write(report, context).rstrip("\n"))
     if options.official:
         official = [log.official for log in report.logs]
         if any(one is None for one in official):
@@ -120,22 +120,12 @@ def _list(rules: list[Rule]) -> str:
 
 def _explain(id: str, rules: list[Rule]) -> int:
     if id.upper() in CHECKER_RULES:
-        return _say(f"{id.upper()}\n\n{CHECKER_RULES[id.upper()]}")
+        return say(f"{id.upper()}\n\n{CHECKER_RULES[id.upper()]}")
     for rule in rules:
         if rule.id == id.upper():
             where = "the suite's own logs" if rule.suite_only else "every log"
-            return _say(f"{rule.id} {rule.name} ({rule.severity}; {where}; {rule.source})\n\n{rule.doc}")
+            return say(f"{rule.id} {rule.name} ({rule.severity}; {where}; {rule.source})\n\n{rule.doc}")
     raise _CallError(f"{id}: no such rule (see --list-rules)")
-
-
-def _say(text: str) -> int:
-    """Print, and take a closed pipe for what it is."""
-    with contextlib.suppress(BrokenPipeError):
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-        print(text, flush=True)
-        return 0
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 if __name__ == "__main__":

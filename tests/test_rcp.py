@@ -1,11 +1,17 @@
-"""Reference convergence points: made from evidence."""
+"""Reference convergence points: made from evidence, and the test against them."""
 
+import gzip
 import json
+import math
+import random
+import re
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy
 import pytest
 
-from compliance import examples, rcp, rcp_make
+from compliance import examples, loglines, rcp, rcp_check, rcp_make, rcp_points, rcp_runs, rulesets
 
 SHA = "ab" * 32
 
@@ -123,3 +129,291 @@ def test_make_wants_logs_and_a_task(tmp_path, capsys):
     assert "benchmark.toml" in capsys.readouterr().err
     assert rcp.main(["make", str(Path(tmp_path, "nothing")), "--out", str(tmp_path / "rcps.json")]) == 1
     assert "no such folder" in capsys.readouterr().err
+
+
+# --- the test against the points --------------------------------------------------------------------------------------
+
+RULES = rcp_points.Rules(runs=5)
+
+
+def points_file(folder, means, spread=1.0, name="example"):
+    """A reference file with ten values around each mean, by batch size."""
+    records = {}
+    for size, mean in means.items():
+        values = [mean + spread * step for step in (-2, -1, -1, 0, 0, 0, 0, 1, 1, 2)]
+        records[f"{name}_ref_{size}"] = {"Benchmark": name, "BS": size, "Hyperparams": {}, "Epochs to converge": values}
+    path = folder / f"rcps_{name}.json"
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return path
+
+
+def points(folder, means, rules=RULES, **more):
+    return rcp_points.load(points_file(folder, means, **more), rules)
+
+
+def test_the_least_mean_is_where_the_t_test_turns(tmp_path):
+    from scipy import stats
+
+    (point,) = points(tmp_path, {64: 40})
+    assert point.mean == 40
+    assert point.stdev == pytest.approx(1.0954451150103321)  # population: sqrt(12 / 10)
+    for mean, tells_apart in ((point.least - 0.001, True), (point.least + 0.001, False)):
+        two_sided = stats.ttest_ind_from_stats(mean, point.stdev, 8, point.mean, point.stdev, 3, equal_var=True).pvalue
+        assert bool(two_sided / 2 <= 0.05) is tells_apart
+
+
+def test_a_point_without_spread_allows_nothing_faster(tmp_path):
+    (point,) = points(tmp_path, {64: 40}, spread=0)
+    assert point.least == 40
+    assert rcp_points.judge(64, [40] * 5, [point], RULES).passed
+    assert not rcp_points.judge(64, [39.9] * 5, [point], RULES).passed
+
+
+def test_batch_sizes_found_between_below_and_above(tmp_path):
+    known = points(tmp_path, {64: 40, 128: 44})
+
+    def outcome(size, epochs):
+        result = rcp_points.judge(size, [epochs] * 5, known, RULES)
+        return result.passed, result.message, result.factor
+
+    assert outcome(64, 41) == (True, "RCP found", 1.0)
+    assert outcome(64, 39.5) == (True, "RCP found", 40 / 39.5)
+    assert outcome(64, 20) == (False, "RCP found", 2.0)
+    assert outcome(96, 42) == (True, "RCP Interpolation", 1.0)
+    assert outcome(96, 21) == (False, "RCP Interpolation", 2.0)
+    assert outcome(32, 50) == (True, "RCP not found but slower convergence on smaller batch size", 1.0)
+    assert outcome(32, 20)[:2] == (False, "Missing RCP, please submit RCP with BS = 32")
+    assert outcome(256, 99)[:2] == (False, "Missing RCP, please submit RCP with BS = 256")
+    assert rcp_points.judge(64, [40] * 5, [], RULES).message == "Cannot find any RCPs"
+
+
+def test_fastest_and_slowest_run_do_not_count(tmp_path):
+    (point,) = points(tmp_path, {64: 40})
+    outcome = rcp_points.judge(64, [1, 41, 42, 43, rcp_runs.INFINITE], [point], RULES)
+    assert (outcome.passed, outcome.mean) == (True, 42)
+
+
+def test_official_pruning_leaves_a_point_that_the_hull_drops(tmp_path):
+    # 128 lies below the line from 64 to 256, but above that from 64 to 512, once 256 is gone
+    known = points(tmp_path, {32: 99, 64: 10, 128: 14, 256: 24.1, 512: 30})
+    official = [point.batch_size for point in rcp_points.official_pruned(known, RULES)]
+    hull = [point.batch_size for point in rcp_points.lower_hull(known)]
+    assert official == [64, 128, 512]
+    assert hull == [64, 512]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_hull_is_convex_lies_below_all_points_and_holds_the_fastest(seed, tmp_path):
+    rng = random.Random(seed)
+    known = points(tmp_path, {size: rng.uniform(10, 50) for size in rng.sample(range(1, 5000), rng.randint(1, 12))})
+    hull = rcp_points.lower_hull(known)
+    assert hull[0].mean == min(point.mean for point in known)
+    slopes = [(b.mean - a.mean) / (b.batch_size - a.batch_size) for a, b in zip(hull, hull[1:], strict=False)]
+    assert slopes == sorted(slopes)
+    for point in known:
+        if point.batch_size >= hull[0].batch_size:
+            sizes, means = [p.batch_size for p in hull], [p.mean for p in hull]
+            assert point.mean >= numpy.interp(point.batch_size, sizes, means) - 1e-9
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("[]", "an object of records"),
+        ("{", "Expecting"),
+        ('{"a": 1}', "a: expected an object"),
+        ('{"a": {"BS": 1, "Epochs to converge": [1, 2]}}', "at least 3 numbers"),
+        ('{"a": {"BS": 1, "Epochs to converge": [1, 2, null]}}', "at least 3 numbers"),
+        ('{"a": {"BS": "1", "Epochs to converge": [1, 2, 3]}}', '"BS"'),
+        ('{"a": {"BS": 0, "Samples to converge": [1, 2, 3]}}', '"BS"'),
+    ],
+)
+def test_a_bad_points_file_is_named(tmp_path, text, fault):
+    path = tmp_path / "rcps.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(rcp_points.PointsError, match=re.escape(fault)) as error:
+        rcp_points.load(path, RULES)
+    assert "rcps.json" in str(error.value)
+
+
+# --- reading logs as MLPerf's tool does -------------------------------------------------------------------------------
+
+
+def mllog(key, value=None, **metadata):
+    return ":::MLLOG " + json.dumps({"time_ms": 1, "event_type": "E", "key": key, "value": value, "metadata": metadata})
+
+
+def official(*lines, version="5.1.0", **more):
+    return rcp_runs.official_run(loglines.parse("\n".join(lines).encode()), version, **more)
+
+
+GOOD = (
+    mllog("submission_benchmark", "resnet"),
+    mllog("global_batch_size", 64),
+    mllog("eval_accuracy", 0.1, epoch_num=1),
+    mllog("eval_accuracy", 0.9, epoch_num=2.00049),
+    mllog("run_stop", status="success"),
+)
+
+
+def test_official_reading():
+    assert official(*GOOD) == rcp_runs.Convergence(2.0, True, 64, "resnet")
+    aborted = (*GOOD[:-1], mllog("run_stop", status="aborted"))
+    assert official(*aborted) == rcp_runs.Convergence(1e9, False, 64, "resnet")
+    assert official(*GOOD[:-1]) == rcp_runs.Convergence(1e9, False, 64, "resnet")
+    samples = (mllog("submission_benchmark", "flux1"), mllog("eval_accuracy", 1, samples_count=512), GOOD[-1])
+    assert official(*samples).value == 512
+    bert = (mllog("submission_benchmark", "bert"), mllog("train_samples", 7), GOOD[-1])
+    assert official(*bert, bert_samples=True).value == 7
+
+
+def test_official_reading_finds_words_in_values_too():
+    assert official(mllog("note", "global_batch_size"), *GOOD[2:]).batch_size == "global_batch_size"
+    assert official(*GOOD[:4], mllog("eval_accuracy_of_training", 1, epoch_num=9), GOOD[4]).value == 9
+    assert official(*GOOD[:4], "global_batch_size outside of any record", GOOD[4]).batch_size == 64
+
+
+def test_two_metrics_are_joined_by_progress():
+    def lines(unit):
+        out = [mllog("submission_benchmark", "stable_diffusion"), mllog("global_batch_size", 512)]
+        for step, fid, clip in ((1, 95.0, 0.2), (2, 89.0, 0.14), (3, 89.0, 0.16), (4, 50.0, 0.3)):
+            out.append(mllog("eval_error", fid, metric="FID", **{unit: step}))
+            out.append(mllog("eval_accuracy", clip, metric="CLIP", **{unit: step}))
+        return [*out, GOOD[-1]]
+
+    assert official(*lines("step_num"), version="3.1.0").value == 3
+    assert official(*lines("samples_count"), version="4.0.0").value == 3
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (GOOD[0], mllog("eval_accuracy", 0.9, samples_count=2), GOOD[-1]),
+        (GOOD[0], mllog("eval_accuracy", 0.9, epoch_num="two"), GOOD[-1]),
+        (*GOOD[:4], mllog("run_stop")),
+        (*GOOD[:4], ':::MLLOG ["run_stop"]'),
+        (*GOOD[:4], ':::MLLOG {"key": "run_stop"'),
+        (GOOD[0], GOOD[-1]),
+    ],
+)
+def test_what_ends_the_official_tool_is_unreadable(lines):
+    with pytest.raises(rcp_runs.Unreadable):
+        official(*lines)
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def check(capsys, *arguments):
+    status = rcp.main(["check", *map(str, arguments), "--format", "json"])
+    return status, json.loads(capsys.readouterr().out)["folders"]
+
+
+def round_folder(folder, runs, benchmark="resnet"):
+    for number, (size, epochs, status) in enumerate(runs):
+        lines = [mllog("submission_benchmark", benchmark), mllog("global_batch_size", size), mllog("run_start")]
+        lines += [mllog("eval_accuracy", 0.9, epoch_num=epochs), mllog("run_stop", status=status)]
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"result_{number}.txt").write_text("\n".join(lines), encoding="utf-8")
+    return folder
+
+
+def test_a_round_is_tested_by_its_own_points(tmp_path, capsys):
+    good = round_folder(tmp_path / "good", [(3264, 38, "success")] * 5)
+    status, (one,) = check(capsys, good, "--ruleset", "mlperf-1.0")
+    assert (status, one["official"]["passed"], one["official"]["message"]) == (0, True, "RCP found")
+    fast = round_folder(tmp_path / "fast", [(3264, 20, "success")] * 5)
+    status, (one,) = check(capsys, fast, "--ruleset", "mlperf-1.0")
+    assert (status, one["official"]["passed"]) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("runs", "message"),
+    [
+        ([(64, 40, "success"), (32, 40, "success")], "batch sizes differ: 64 and 32"),
+        ([(64, 40, "aborted")] * 2 + [(64, 40, "success")] * 3, "Insufficient convergence"),
+        ([(64, 40, "success")], "too few runs to drop the fastest and the slowest"),
+        ([(-1, 40, "success")] * 5, "Could not detect global_batch_size"),
+        ([("many", 40, "success")] * 5, "Could not detect global_batch_size"),
+    ],
+)
+def test_every_folder_gets_an_answer(tmp_path, capsys, runs, message):
+    folder = round_folder(tmp_path / "set", runs)
+    status, (one,) = check(capsys, folder, "--ruleset", "mlperf-1.0")
+    assert (one["corrected"]["passed"], one["corrected"]["message"]) == (False, message)
+    assert status == 1
+
+
+def test_benchmarks_that_end_the_official_tool_get_an_answer(tmp_path, capsys):
+    dlrm = round_folder(tmp_path / "dlrm", [(32768, 1.8, "success")] * 5, "dlrm")
+    _, (one,) = check(capsys, dlrm, "--ruleset", "mlperf-1.0")
+    assert one["official"] is None
+    assert "KeyError: 'dlrm'" in one["official_crash"]
+    assert one["corrected"]["message"] == "RCP found"
+    minigo = round_folder(tmp_path / "minigo", [(64, 40, "success")] * 10, "minigo")
+    status, (one,) = check(capsys, minigo, "--ruleset", "mlperf-1.0")
+    assert (status, one["corrected"]["passed"]) == (0, None)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    status, (one,) = check(capsys, empty)
+    assert (status, one["corrected"]["message"]) == (1, "no result logs")
+
+
+def test_the_suites_own_points(example_benchmarks, tmp_path, capsys):
+    evidence(tmp_path / "evidence", epochs=(8, 9, 9, 10, 10, 10, 11, 11, 12, 12))
+    own = tmp_path / "rcps.json"
+    assert rcp.main(["make", str(tmp_path / "evidence"), "--out", str(own)]) == 0
+    evidence(tmp_path / "same", epochs=(9, 10, 10, 11, 12))
+    evidence(tmp_path / "fast", epochs=(2, 2, 2, 2, 2))
+    capsys.readouterr()
+    status, (same,) = check(capsys, tmp_path / "same", "--points", own)
+    assert (status, same["official"], same["corrected"]["passed"]) == (0, None, True)
+    status, (fast,) = check(capsys, tmp_path / "fast", "--points", own)
+    assert (status, fast["corrected"]["passed"]) == (1, False)
+    assert fast["corrected"]["factor"] == pytest.approx(fast["corrected"]["point"]["mean"] / 2)
+
+
+def test_a_plot_is_well_formed_and_shows_every_point(tmp_path, capsys):
+    folder = round_folder(tmp_path / "set", [(3264, 38, "success")] * 5)
+    file = tmp_path / "plot.svg"
+    assert rcp.main(["check", str(folder), "--ruleset", "mlperf-1.0", "--plot", str(file)]) == 0
+    titles = [element.text for element in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}title")]
+    assert any(title.startswith("resnet_ref_3264: mean") for title in titles)
+    assert titles.count("a run: 38") == 5
+
+
+def test_wrong_calls(tmp_path, capsys):
+    folder = round_folder(tmp_path / "set", [(64, 38, "success")])
+    assert rcp.main(["check", str(tmp_path / "nothing")]) == 2
+    assert rcp.main(["check", str(folder), "--ruleset", "mlperf-99"]) == 2
+    assert rcp.main(["check", str(folder), "--ruleset", "mlperf-1.0", "--points", str(tmp_path / "none.json")]) == 2
+    assert rcp.main(["check", str(folder)]) == 2  # resnet is in several rounds
+    assert "Traceback" not in capsys.readouterr().err
+
+
+# --- against what MLPerf's tool said ----------------------------------------------------------------------------------
+
+TRUTH = Path(__file__).resolve().parents[2] / "shared" / "truth"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["1.0", "2.0", "5.1"])
+def test_same_result_as_the_official_tool_for_every_folder_of_a_round(version):
+    file = TRUTH / f"v{version}.rcp.jsonl.gz"
+    if not file.is_file():
+        pytest.skip(f"{file.name} is not here")
+    ruleset = rulesets.resolve(f"mlperf-{version}")
+    compared = 0
+    for line in gzip.decompress(file.read_bytes()).splitlines():
+        said = json.loads(line)
+        if "crash" in said or said["epochs"] is None:
+            continue
+        rules = rcp_check.rules_of(ruleset, said["bm"])
+        known = rcp_points.load(rcp_check.points_file(ruleset, said["bm"]), rules)
+        if said["pass"] == "pruned_rcps":
+            known = rcp_points.official_pruned(known, rules)
+        outcome = rcp_points.judge(said["bs"], said["epochs"], known, rules)
+        assert (outcome.passed, outcome.message) == (said["ok"], said["msg"]), said["dir"]
+        assert outcome.factor == said["norm"] or (math.isnan(outcome.factor) and math.isnan(said["norm"])), said["dir"]
+        compared += 1
+    assert compared > 200
