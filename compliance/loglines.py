@@ -20,6 +20,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,6 +73,11 @@ class Log:
             return self._block
         with self.open() as file:
             return file.read()
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """The key of each of `events`."""
+        return [event.key for event in self.events]
 
     def line(self, event: Event) -> int:
         """Physical line of `event` (from 1); 0 if it is not of this log. Worked out on first use."""
@@ -165,31 +171,43 @@ def _read(log: Log, keep: Collection[str] | None) -> Log:
 
 def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:
     """The text in blocks that end at a line's end, each with whether it is the whole text."""
-    rest = b""
+    rest: list[bytes] = []
     first = True
     with log.open() as file:
         while True:
-            try:
-                block = file.read(BLOCK_BYTES)
-            except (EOFError, OSError, zlib.error) as error:
-                log.faults.append(
-                    Fault("compression", 1, f"the compressed file is damaged: {error}", "a whole gzip file")
-                )
+            block, error = _take(file)
+            if error is not None:
+                text = f"the compressed file is damaged: {error}"
+                log.faults.append(Fault("compression", 1, text, "a whole gzip file", "its beginning"))
                 log.clean = False
-                block = b""
             if first and block[:2] in _UTF16_MARKS and (b":\0" * 3 in block or b"\0:" * 3 in block):
                 yield _from_utf16(log, block + file.read()), True
                 return
-            if len(block) < BLOCK_BYTES:
+            if len(block) < BLOCK_BYTES or error is not None:
                 if rest or block or first:
-                    yield rest + block, first
+                    yield b"".join([*rest, block]), first
                 return
             cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1)) + 1
             if cut == 0:
-                rest += block
+                rest.append(block)
                 continue
-            yield rest + block[:cut], False
-            rest, first = block[cut:], False
+            yield b"".join([*rest, block[:cut]]), False
+            rest, first = [block[cut:]], False
+
+
+def _take(file: IO[bytes]) -> tuple[bytes, Exception | None]:
+    """The next block of a file, shorter at its end; of a damaged gzip file what comes before the damage, and why."""
+    if not isinstance(file, gzip.GzipFile):
+        return file.read(BLOCK_BYTES), None
+    pieces: list[bytes] = []
+    size = 0
+    try:
+        while size < BLOCK_BYTES and (piece := file.read1(min(1 << 16, BLOCK_BYTES - size))):
+            pieces.append(piece)
+            size += len(piece)
+    except (EOFError, OSError, zlib.error) as error:
+        return b"".join(pieces), error
+    return b"".join(pieces), None
 
 
 def _from_utf16(log: Log, data: bytes) -> bytes:
@@ -206,7 +224,7 @@ def _fast(block: bytes) -> list[Event] | None:
     """All records of a block at once, or None where any doubt is left."""
     found = _RECORDS.findall(block)
     count = len(found)
-    if len(TOKEN_LIKE.findall(block)) != count:
+    if block.count(b":::") != count and len(TOKEN_LIKE.findall(block)) != count:
         return None
     text = b"\n".join(found)
     if any(text.count(b'"%s"' % member) != count for member in (b"time_ms", b"key", b"value", b"metadata")):
@@ -240,10 +258,10 @@ def _find_back_steps(
 
 def _record_lines(data: bytes, line: int) -> list[int]:
     """Physical line of each record of a clean text whose first line is numbered `line`."""
-    lines, position = [], 0
+    lines, position, returns = [], 0, b"\r" in data
     for match in _RECORDS.finditer(data):
-        between = data[position : match.start()]
-        line += len(LINE_END.findall(between)) if b"\r" in between else between.count(b"\n")
+        start = match.start()
+        line += len(LINE_END.findall(data, position, start)) if returns else data.count(b"\n", position, start)
         lines.append(line)
         position = match.end()
     return lines

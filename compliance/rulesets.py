@@ -50,19 +50,25 @@ class Ruleset:
             return None
         if self.suite:
             return benchmarks().get(name, {}).get(run.profile or "")
-        target = self.official.quality_target(name, run.division or "closed")
-        runs = self.official.required_runs(name)
-        if target is None and runs is None:
-            return None
-        value, better = target or (None, "higher")
-        return Facts(
-            benchmark=name,
-            quality_target=value,
-            better=better,
-            runs=runs,
-            dropped=_DROPPED.get(name, 1),
-            untimed_evaluations=name in _UNTIMED_EVALUATIONS,
-        )
+        return _round_facts(self, name, run.division or "closed")
+
+
+@cache
+def _round_facts(ruleset: Ruleset, name: str, division: str) -> Facts | None:
+    """What an MLPerf round asks of a benchmark, as far as its sheets say so in a way that can be read off."""
+    target = ruleset.official.quality_target(name, division)
+    runs = ruleset.official.required_runs(name)
+    if target is None and runs is None:
+        return None
+    value, better = target or (None, "higher")
+    return Facts(
+        benchmark=name,
+        quality_target=value,
+        better=better,
+        runs=runs,
+        dropped=_DROPPED.get(name, 1),
+        untimed_evaluations=name in _UNTIMED_EVALUATIONS,
+    )
 
 
 def resolve(name: str, reason: str = "given") -> Ruleset:

@@ -7,6 +7,7 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -32,6 +33,7 @@ IDENTITY_KEYS = (
 STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
 SKEW_MS = 1000
+FEW_RECORDS = 200
 _HEAD_KEYS = ("cache_clear", "init_start", *IDENTITY_KEYS)
 
 
@@ -87,25 +89,39 @@ class Run:
         self.official_crash: tuple[str, int | None] | None = None
         self.official_refusal: str | None = None
         self.suite = suite
-        self._by_key: dict[str, list[int]] = {}
-        for index, event in enumerate(events):
-            self._by_key.setdefault(event.key, []).append(index)
+        self._keys = log.keys if events is log.events else [event.key for event in events]
+        self._counts = Counter(self._keys)
+        self._positions: dict[str, list[int]] | None = None
 
     # --- records -----------------------------------------------------------------------------------------------------
 
     @property
     def keys(self) -> list[str]:
         """Every key of the run, in the order of first appearance."""
-        return list(self._by_key)
+        return list(self._counts)
+
+    def _indices(self, key: str) -> list[int]:
+        """Where the records of `key` stand. Keys of many records are looked up only when they are asked for."""
+        if key not in self._counts:
+            return []
+        if self._positions is None:
+            few = {name for name, count in self._counts.items() if count <= FEW_RECORDS}
+            self._positions = {name: [] for name in few}
+            for index, name in enumerate(self._keys):
+                if name in few:
+                    self._positions[name].append(index)
+        if key not in self._positions:
+            self._positions[key] = [index for index, name in enumerate(self._keys) if name == key]
+        return self._positions[key]
 
     def of(self, *keys: str) -> list[Event]:
         """All records with one of `keys`, in file order."""
-        indices = [i for key in keys for i in self._by_key.get(key, ())]
+        indices = [i for key in keys for i in self._indices(key)]
         return [self.events[i] for i in (sorted(indices) if len(keys) > 1 else indices)]
 
     def first(self, key: str) -> Event | None:
         """The first record with `key`."""
-        indices = self._by_key.get(key)
+        indices = self._indices(key)
         return self.events[indices[0]] if indices else None
 
     def value(self, key: str) -> Any:
@@ -115,7 +131,7 @@ class Run:
 
     def index(self, key: str) -> int | None:
         """Where the first record with `key` stands among the run's records."""
-        indices = self._by_key.get(key)
+        indices = self._indices(key)
         return indices[0] if indices else None
 
     def line(self, event: Event | None) -> int | None:
@@ -132,13 +148,12 @@ class Run:
         return Finding(message, self.line(event), expected, found if isinstance(found, str) else short(found), hint)
 
     @property
-    def back_steps(self) -> list[tuple[int, BackStep]]:
-        """Each record of the run that is earlier than the record before it, with its physical line."""
-        if not self.log.back_steps or not self.events:
-            return []
+    def back_steps(self) -> list[BackStep]:
+        """Each record of the run that is earlier than the record before it."""
+        if len(self.parts) == 1 or not self.log.back_steps:
+            return self.log.back_steps
         first, last = self.lines
-        steps = [(self.log.line_at(step.place), step) for step in self.log.back_steps]
-        return [(line, step) for line, step in steps if first < line <= last]
+        return [step for step in self.log.back_steps if first < self.log.line_at(step.place) <= last]
 
     # --- who and what ------------------------------------------------------------------------------------------------
 
@@ -230,7 +245,7 @@ class Run:
     def evaluations(self) -> list[Evaluation]:
         """Every `eval_accuracy` record, in file order."""
         result = []
-        for index in self._by_key.get("eval_accuracy", ()):
+        for index in self._indices("eval_accuracy"):
             event = self.events[index]
             value = float(event.value) if finite(event.value) else None
             result.append(Evaluation(event, value, self.inside(index)))
@@ -282,19 +297,21 @@ def split_runs(log: Log) -> list[list[Event]]:
     A new run begins where a record that belongs to the head of a log (`init_start`, `submission_…`) follows a
     `run_start`, provided that a `run_start` follows it too: two attempts were appended to one file.
     """
+    starts = [index for index, key in enumerate(log.keys) if key == "run_start"]
+    if len(starts) < 2:
+        return [log.events]
     parts: list[list[Event]] = []
     begin, running = 0, False
     heads: set[str] = set()
-    starts = [i for i, event in enumerate(log.events) if event.key == "run_start"]
     for index, event in enumerate(log.events):
         if event.key == "run_start":
             running = True
         elif event.key in _HEAD_KEYS:
-            if running and event.key in heads and starts and starts[-1] > index:
+            if running and event.key in heads and starts[-1] > index:
                 parts.append(log.events[begin:index])
                 begin, running, heads = index, False, set()
             heads.add(event.key)
-    parts.append(log.events[begin:])
+    parts.append(log.events[begin:] if parts else log.events)
     return parts
 
 

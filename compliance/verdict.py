@@ -102,7 +102,13 @@ class Checker:
         except OSError as error:
             text = f"the file cannot be read: {error.strerror or error}"
             return LogVerdict(name, [Finding(text, rule="L009", path=name)], [])
-        return self.judge(log)
+        try:
+            return self.judge(log)
+        except Exception as error:  # nothing that a file holds may end the judgement of the others
+            text = f"the checker stopped with {type(error).__name__}: {error}"
+            return LogVerdict(
+                name, [Finding(text, hint="this is a defect, please report it", rule="X001", path=name)], []
+            )
 
     def judge(self, log: Log) -> LogVerdict:
         """Judge a log that was read."""

@@ -97,13 +97,14 @@ def seed_used_twice(results: ResultSet) -> Iterator[Finding]:
         --- result_1.txt
         seed 2
     """
-    users: dict[str, list[Run]] = {}
+    users: dict[int, list[Run]] = {}
     for run in results.runs:
-        for seed in (seed for seed in run.seeds if isinstance(seed, int)):
-            users.setdefault(repr(seed), []).append(run)
+        for value in run.seeds:
+            if isinstance(value, int):
+                users.setdefault(value, []).append(run)
     for seed, runs in users.items():
         if len(runs) > 1:
-            event = next(e for e in runs[1].of("seed") if repr(e.value) == seed)
+            event = next(e for e in runs[1].of("seed") if e.value == seed)
             text = f"seed {seed} is used by {len(runs)} runs"
             line = runs[1].line(event)
             yield Finding(text, line, "a seed of its own for each run", _names(runs), path=runs[1].path)

@@ -80,11 +80,11 @@ def time_runs_backwards(run: Run) -> Iterator[Finding]:
     """
     steps = run.back_steps
     if steps:
-        line, worst = max(steps, key=lambda item: item[1].before_ms - item[1].time_ms)
+        worst = max(steps, key=lambda step: step.before_ms - step.time_ms)
         size = worst.before_ms - worst.time_ms
         times = "once" if len(steps) == 1 else f"{len(steps)} times"
         text = f"time runs backwards {times}, at most by {size:g} ms"
-        yield Finding(text, line, f"at least {worst.before_ms}", str(worst.time_ms))
+        yield Finding(text, run.log.line_at(worst.place), f"at least {worst.before_ms}", str(worst.time_ms))
 
 
 @rule("T003", source=SOURCE, suite_only=True)
@@ -105,9 +105,10 @@ def time_jumps_backwards(run: Run) -> Iterator[Finding]:
         @49900
         eval_accuracy 0.8 epoch_num=1
     """
-    for line, step in run.back_steps:
+    for step in run.back_steps:
         if step.before_ms - step.time_ms > SKEW_MS:
             size = f"{(step.before_ms - step.time_ms) / 1000:.3f} s"
+            line = run.log.line_at(step.place)
             yield Finding(f"time jumps back by {size}", line, f"at least {step.before_ms}", str(step.time_ms))
             return
 
