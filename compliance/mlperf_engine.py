@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from compliance.mlperf_grammar import Merge, Test, test
+from compliance.mlperf_grammar import Action, Merge, Test, test
 from compliance.mlperf_records import Records
-from compliance.mlperf_sheets import Rule, Sheet
+from compliance.mlperf_sheets import Requirement, Rule, Sheet
 
 
 class Crash(Exception):
@@ -43,6 +43,7 @@ class SheetRun:
         self.position: int | None = None
 
     def run(self) -> None:
+        self.records.name(self.sheet.names)
         self._begin()
         self._rules()
         self._requirements()
@@ -63,58 +64,54 @@ class SheetRun:
 
     def _rules(self) -> None:
         """All records whose key has a rule, in the order of the file."""
-        rules, groups, items, s, ask = self.sheet.rules, self.records.groups, self.records.items, self.s, self._ask
-        order: list[int] = []
-        for key, rule in rules.items():
-            positions = groups.get(key)
-            if positions:
-                once = "submission_" in key and not rule.at_least_one
-                order += positions[:1] if once else positions
-        order.sort()
+        rules, items, s = self.sheet.rules, self.records.items, self.s
         seen: set[str] = set()
-        tally: dict[str, int] = {}
-        for position in order:
+        passing: dict[str, int] = {}
+        for position in self.records.of_keys(rules):
             record = items[position]
             rule = rules[record.key]
-            key = rule.key
-            first = key not in seen
-            if first:
-                seen.add(key)
-            self.position = position
-            if first or "submission_" not in key:
-                if rule.before is not None:
-                    self._act(rule, rule.before, "PRE", position)
-                if rule.passes is not None:
-                    try:
-                        passed = rule.passes(record, s)
-                    except Exception:
-                        passed = False
-                    if not passed:
-                        self._test_each(rule.texts, key, record, position)
-                if rule.after is not None:
-                    try:
-                        rule.after(record, s, ask)
-                    except Exception:
-                        self._put(Note("action_exec", key, "POST", position))
-            if first and rule.first_texts:
-                self._test_each(rule.first_texts, key, record, position)
-            if rule.at_least_one is not None:
-                try:
-                    tally[key] = tally.get(key, 0) + bool(rule.at_least_one(record, s))
-                except Exception as error:
-                    text = short(rule.at_least_one_text)
-                    raise Crash(f"{key}: the test {text} cannot be evaluated: {reason_of(error)}", position) from None
+            if not rule.plain:
+                self._full(rule, record, position, seen, passing)
+                continue
+            try:
+                if rule.passes(record, s):  # type: ignore[misc]
+                    continue
+            except Exception:
+                pass
+            self._test_each(rule.texts, rule.key, record, position)
         self.position = None
-        for key, passing in tally.items():
-            if not passing:
+        for key, count in passing.items():
+            if not count:
                 text = rules[key].at_least_one_text.strip()
-                self.lasting.append(Note("atleast_one_check", key, text, groups[key][-1]))
+                self.lasting.append(Note("atleast_one_check", key, text, self.records.positions(key)[-1]))
 
-    def _act(self, rule: Rule, action: Any, name: str, position: int) -> None:
+    def _full(self, rule: Rule, record: Any, position: int, seen: set[str], passing: dict[str, int]) -> None:
+        """One record by a rule with all its parts; `seen` holds the keys met, `passing` counts ATLEAST_ONE_CHECK."""
+        key, s = rule.key, self.s
+        self.position = position
+        first = key not in seen
+        seen.add(key)
+        if first or "submission_" not in key:
+            if rule.before is not None:
+                self._act(rule, rule.before, "PRE", record)
+            if rule.passes is not None and _outcome(rule.passes, record, s):
+                self._test_each(rule.texts, key, record, position)
+            if rule.after is not None:
+                self._act(rule, rule.after, "POST", record)
+        if first and rule.first_texts:
+            self._test_each(rule.first_texts, key, record, position)
+        if rule.at_least_one is not None:
+            try:
+                passing[key] = passing.get(key, 0) + bool(rule.at_least_one(record, s))
+            except Exception as error:
+                text = short(rule.at_least_one_text)
+                raise Crash(f"{key}: the test {text} cannot be evaluated: {reason_of(error)}", position) from None
+
+    def _act(self, rule: Rule, action: Action, name: str, record: Any) -> None:
         try:
-            action(self.records.items[position], self.s, self._ask)
+            action(record, self.s, self._ask)
         except Exception:
-            self._put(Note("action_exec", rule.key, name, position))
+            self._put(Note("action_exec", rule.key, name, self.position))
 
     def _test_each(self, texts: tuple[str, ...], key: str, record: Any, position: int) -> None:
         """A message for each of `texts` that is false or raises; the last one stands."""
@@ -139,27 +136,33 @@ class SheetRun:
             raise Crash(f"the state that {self.sheet.name} collected from this log cannot be printed", position)
 
     def _requirements(self) -> None:
-        groups, items = self.records.groups, self.records.items
+        counts = self.records.counts
         alternatives: set[frozenset[str]] = set()
         for need in self.sheet.requirements:
             if need.kind == "AT_LEAST_ONE_OR":
                 alternatives.add(need.group)
                 continue
-            positions = groups.get(need.key) or []
-            found = len(positions)
+            found = counts.get(need.key, 0)
             if need.kind == "EXACTLY_ONE":
-                if found == 1:
-                    continue
-                if found and _all_equal([items[position].value for position in positions]):
-                    self.warnings[need.key] = Note("req", need.key, [need.kind, found, ""], positions[1])
-                    continue
-                different = "diff" if found else ""
-                self._put(Note("req", need.key, [need.kind, found, different], positions[1] if found else None))
-            elif found < max(need.count, 1 if need.kind == "AT_LEAST_ONE" else 0):
+                if found != 1:
+                    self._not_one(need, found)
+            elif found < need.count:
                 self._put(Note("req", need.key, [need.kind, found, ""]))
         for group in sorted(alternatives, key=sorted):
-            if not any(groups.get(key) for key in group):
+            if not any(counts.get(key) for key in group):
                 self.lasting.append(Note("req_or", "|".join(sorted(group))))
+
+    def _not_one(self, need: Requirement, found: int) -> None:
+        """EXACTLY_ONE of a key that does not occur or occurs several times; several equal values are a warning."""
+        if not found:
+            self._put(Note("req", need.key, [need.kind, 0, ""]))
+            return
+        positions = self.records.positions(need.key)
+        values = [self.records.items[position].value for position in positions]
+        if values.count(values[0]) == found:
+            self.warnings[need.key] = Note("req", need.key, [need.kind, found, ""], positions[1])
+        else:
+            self._put(Note("req", need.key, [need.kind, found, "diff"], positions[1]))
 
     def _end(self) -> None:
         if self.sheet.end_before is not None:
@@ -195,10 +198,6 @@ def _printable(value: Any) -> bool:
     except (TypeError, ValueError, RecursionError):
         return False
     return True
-
-
-def _all_equal(values: list[Any]) -> bool:
-    return values.count(values[0]) == len(values)
 
 
 def reason_of(error: Exception) -> str:

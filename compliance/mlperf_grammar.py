@@ -220,6 +220,17 @@ class _Admit(ast.NodeTransformer):
             keyword.value = self.visit(keyword.value)
         return node
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        whole = self.record and isinstance(node.comparators[-1], ast.Name) and node.comparators[-1].id == "v"
+        if (
+            whole
+            and isinstance(node.ops[0], ast.In)
+            and isinstance(node.left, ast.Constant)
+            and node.left.value == "value"
+        ):
+            return ast.Constant(True)  # a record without a value is never shown to a rule
+        return self.generic_visit(node)
+
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         if isinstance(node.op, ast.Pow):
             power = node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right

@@ -14,7 +14,8 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from compliance.loglines import BLOCK_BYTES, Log
@@ -55,7 +56,7 @@ class Record:
 
 
 class Records:
-    """All records of one log: `items` in file order, `groups` the positions of each key's records in it.
+    """All records of one log: `items` in file order, and `counts`, how many of them have each key that a rule names.
 
     `count` is the number of records read, also of those not kept; `errors` are (line, message) of lines that hold no
     readable record; `logged` is the number of items without the merged ones that a sheet may append.
@@ -66,18 +67,33 @@ class Records:
         self.logged = len(items)
         self.errors: list[tuple[int, str]] = []
         self.copies = tuple(int(part) for part in ruleset.version.split(".")) >= FIXED_RECORDS_BEFORE
-        self.groups: dict[Any, list[int]] = {}
-        self._group(0)
+        self.named = ruleset.keys
+        self._take_stock()
 
-    def _group(self, start: int) -> None:
-        groups = self.groups
-        for position, key in enumerate([record.key for record in self.items[start:]], start):
-            try:
-                groups[key].append(position)
-            except KeyError:
-                groups[key] = [position]
-            except TypeError:
-                continue  # a list or an object as key: no sheet can name it
+    def name(self, keys: frozenset[str]) -> None:
+        """See to it that records of `keys` are known, also where it is a sheet of another round that names them."""
+        if not keys <= self.named:
+            self.named |= keys
+            self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Note position and key of every record that any rule is about: the others are not looked at again."""
+        named = self.named
+        whole = self.log is not None and self.items is self.log.events
+        keys = self.log.keys if whole and self.log is not None else [record.key for record in self.items]
+        self._positions = [position for position, key in enumerate(keys) if key in named]
+        self._keys = [keys[position] for position in self._positions]
+        self.counts = Counter(self._keys)
+
+    def positions(self, key: str) -> list[int]:
+        """Where in `items` the records of `key` are."""
+        if key not in self.counts:
+            return []
+        return [position for position, its in zip(self._positions, self._keys, strict=True) if its == key]
+
+    def of_keys(self, keys: Container[str]) -> list[int]:
+        """Where in `items` the records of any of `keys` are, in file order."""
+        return [position for position, key in zip(self._positions, self._keys, strict=True) if key in keys]
 
     def where(self, position: int | None) -> tuple[int | None, int | None]:
         """The place in `Log.events` and the physical line of the record at `position`, each None where unknown."""
@@ -99,7 +115,7 @@ class Records:
     def merge(self, block: Merge) -> None:
         """Append a record for each evaluation whose two metrics were logged apart. Raises as the sheet's code does."""
         merged: dict[Any, Record] = {}
-        for position in self.groups.get(block.source, ()):
+        for position in self.positions(block.source):
             record = self.items[position]
             metadata = record.metadata
             if block.metric not in metadata:
@@ -114,13 +130,15 @@ class Records:
             target.time_ms = max(float(record.time_ms), target.time_ms)
             target.value[metadata[block.metric]] = record.value
         if merged:
-            start = len(self.items)
             self.items = [*self.items, *merged.values()]
-            self._group(start)
+            self._take_stock()
 
 
 def official_records(log: Log, ruleset: Ruleset) -> Records:
-    """The records of `log` as the reader of `ruleset` sees them. Raises `Unreadable` where it ends in a traceback."""
+    """The records of `log` as the reader of `ruleset` sees them. Raises `Unreadable` where it ends in a traceback.
+
+    Records whose key is not text are counted and not kept: no rule can name them.
+    """
     if ruleset.version != OLD_VERSION and log.clean and _ascii(log):
         return Records(log.events, log.records, ruleset, log)
     keep = ruleset.keys if log.size > BLOCK_BYTES else None
@@ -140,7 +158,7 @@ def official_records(log: Log, ruleset: Ruleset) -> Records:
         except RecursionError:
             raise Unreadable("a record is nested too deeply", line) from None
         count += 1
-        if record is not None and (keep is None or _known(record.key, keep)):
+        if record is not None and isinstance(record.key, str) and (keep is None or record.key in keep):
             items.append(record)
     records = Records(items, count, ruleset)
     records.errors = errors
@@ -153,10 +171,6 @@ def _ascii(log: Log) -> bool:
         return bool(getattr(log, "ascii", True))
     data = log.data
     return data.isascii() or b"".join(_CLEAN_RECORDS.findall(data)).isascii()
-
-
-def _known(key: Any, keep: frozenset[str]) -> bool:
-    return isinstance(key, str) and key in keep
 
 
 def _token_lines(log: Log, token: str) -> Iterator[tuple[int, str]]:

@@ -48,13 +48,19 @@ class Rule:
 
     @property
     def idle(self) -> bool:
-        """Whether the rule has nothing to evaluate (it may still ask how often the key occurs)."""
+        """Whether the rule has nothing to evaluate (the sheet may still ask how often the key occurs)."""
         return not (self.passes or self.first_texts or self.at_least_one or self.before or self.after)
+
+    @functools.cached_property
+    def plain(self) -> bool:
+        """Whether the rule is nothing but tests that every record of the key must pass."""
+        others = self.first_texts or self.at_least_one or self.before or self.after
+        return not others and "submission_" not in self.key
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """How often `key` must occur: `kind` as the sheet writes it; `count` for AT_LEAST(n), `group` for alternatives."""
+    """How often `key` must occur: `kind` as the sheet writes it, `count` the least number, `group` the alternatives."""
 
     key: str
     kind: str
@@ -67,7 +73,7 @@ class Sheet:
     """One rule sheet, compiled. `names` are all keys it lists, `rules` those with something to evaluate."""
 
     name: str
-    names: tuple[str, ...] = ()
+    names: frozenset[str] = frozenset()
     rules: dict[str, Rule] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
     begin: Action | Merge | None = None
@@ -113,15 +119,7 @@ class Ruleset:
         Raises `SheetMissing` where there is none, also for a path that leads out of the folder; `SheetError` where it
         cannot be compiled.
         """
-        root = os.path.realpath(self.folder.parent)
-        try:
-            path = os.path.join(root, config)
-            inside = os.path.realpath(path).startswith(root + os.sep)
-            if not inside or not os.path.isfile(path):
-                raise SheetMissing(config)
-        except (ValueError, TypeError):
-            raise SheetMissing(config) from None
-        return _sheet(path, config)
+        return _sheet(_located(str(self.folder.parent), config), config)
 
     def quality_target(self, benchmark: str, division: str = "closed") -> tuple[float, str] | None:
         """The quality target of `benchmark` and which side is better ("higher", "lower").
@@ -140,6 +138,18 @@ class Ruleset:
     def required_runs(self, benchmark: str) -> int | None:
         """How many runs a result of `benchmark` needs, from the package's own table; None where it has none."""
         return _run_counts(self.folder.parent.parent).get(self.usage, {}).get(benchmark)
+
+
+@functools.lru_cache(maxsize=1024)
+def _located(root: str, config: str) -> str:
+    """The path of the sheet `config` below `root`, which it must not leave."""
+    try:
+        path = os.path.join(root, config)
+        if os.path.realpath(path).startswith(os.path.realpath(root) + os.sep) and os.path.isfile(path):
+            return path
+    except (ValueError, TypeError):
+        pass
+    raise SheetMissing(config)
 
 
 def package_folder() -> Path | None:
@@ -227,7 +237,7 @@ def _sheet(path: str, name: str) -> Sheet:
         _compiled(lambda text=text: grammar.test((text,), record=False), name, "END")
     return Sheet(
         name=name,
-        names=tuple(keys),
+        names=frozenset(keys),
         rules={key: rule for key, rule in rules.items() if not rule.idle},
         requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, keys, name))),
         begin=_compiled(lambda: grammar.begin(begin["CODE"]), name, "BEGIN") if "CODE" in begin else None,
@@ -293,7 +303,7 @@ def _requirement(key: str, body: dict[str, Any], keys: dict[str, Any], name: str
             unknown = ", ".join(sorted(group - keys.keys()))
             raise SheetError(f"rule sheet {name}, key {key}: {kind} names {unknown}, which the sheet does not list")
         return Requirement(key, "AT_LEAST_ONE_OR", group=frozenset(group))
-    return Requirement(key, kind) if kind in ("EXACTLY_ONE", "AT_LEAST_ONE") else None
+    return Requirement(key, kind, 1) if kind in ("EXACTLY_ONE", "AT_LEAST_ONE") else None
 
 
 def _constants(records: list[dict[str, Any]]) -> dict[str, float]:
