@@ -115,7 +115,7 @@ def test_a_run_that_reaches_its_target(task):
     assert seen[21:29] == [*head, "init_stop", "run_start"]
     epoch = ["epoch_start", "epoch_stop", "samples_per_second", "eval_start", "spare", "eval_accuracy", "eval_stop"]
     assert seen[29:43] == epoch * 2
-    assert seen[43:] == ["run_stop", "time_to_train_ms", "epoch_time_ms", "peak_memory_bytes"]
+    assert seen[43:] == ["run_stop", "time_to_train_ms", "cpu_time_ms", "epoch_time_ms", "peak_memory_bytes"]
     assert by_key(task.log, "seed")[0]["value"] == 5
     assert by_key(task.log, "widths")[0]["value"] == [4, 2]
     assert [r["metadata"]["samples_count"] for r in by_key(task.log, "epoch_stop")] == [10, 10]

@@ -58,6 +58,7 @@ DETERMINISTIC: Final = "deterministic"
 SOFTWARE: Final = "software"
 SAMPLES_PER_SECOND: Final = "samples_per_second"
 TIME_TO_TRAIN_MS: Final = "time_to_train_ms"
+CPU_TIME_MS: Final = "cpu_time_ms"
 EPOCH_TIME_MS: Final = "epoch_time_ms"
 BLOCK_TIME_MS: Final = "block_time_ms"
 PEAK_MEMORY_BYTES: Final = "peak_memory_bytes"
@@ -69,5 +70,5 @@ REASON: Final = "reason"
 # Numbers under these keys are judged wherever they stand. Everything before run_start is judged as well.
 JUDGED: Final = frozenset(
     {EVAL_ACCURACY, SEED, TRAIN_SAMPLES, EVAL_SAMPLES, QUALITY_TARGET, SAMPLES_PER_SECOND}
-    | {TIME_TO_TRAIN_MS, EPOCH_TIME_MS, BLOCK_TIME_MS, PEAK_MEMORY_BYTES}
+    | {TIME_TO_TRAIN_MS, CPU_TIME_MS, EPOCH_TIME_MS, BLOCK_TIME_MS, PEAK_MEMORY_BYTES}
 )

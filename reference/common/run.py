@@ -121,6 +121,7 @@ class Run:
         `success`: the quality target was reached or, in a profile without one, the budget was run to its end.
         """
         self._log_init_end()
+        cpu_s = time.process_time()
         with self.run_log.clock() as outcome:
             try:
                 yield
@@ -132,7 +133,7 @@ class Run:
             self.reseed()
             return
         self.exit_status = 0 if outcome.status == keys.SUCCESS else 1
-        self._log_totals(outcome)
+        self._log_totals(outcome, time.process_time() - cpu_s)
 
     def epochs(self, max_epochs: int) -> Iterator[int]:
         """1, 2, ... max_epochs, each opening an epoch; an evaluation or the next epoch closes it."""
@@ -318,9 +319,10 @@ class Run:
             self.run_log.event(keys.SOFTWARE, machine.software())
         self.run_log.end(keys.INIT_STOP)
 
-    def _log_totals(self, outcome: runlog.Outcome) -> None:
+    def _log_totals(self, outcome: runlog.Outcome, cpu_s: float) -> None:
         total_ms = outcome.stop_ms - outcome.start_ms
         self.run_log.event(keys.TIME_TO_TRAIN_MS, total_ms)
+        self.run_log.event(keys.CPU_TIME_MS, round(cpu_s * 1000))
         self.run_log.event(keys.EPOCH_TIME_MS if self._by_epoch else keys.BLOCK_TIME_MS, self._times_ms)
         peak = machine.peak_memory_bytes()
         if peak is not None:
@@ -328,7 +330,9 @@ class Run:
         if self.device.type == "cuda":
             self.run_log.event(keys.PEAK_DEVICE_MEMORY_BYTES, torch.cuda.max_memory_allocated(self.device))
         reason = "" if outcome.reason is None else f": {outcome.reason}"
-        self._display.line(f"{outcome.status}{reason}, {total_ms / 1000:.1f} s, log {self.run_log.path}")
+        self._display.line(
+            f"{outcome.status}{reason}, {total_ms / 1000:.1f} s ({cpu_s:.1f} s of CPU), log {self.run_log.path}"
+        )
 
 
 @dataclasses.dataclass
