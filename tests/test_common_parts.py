@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import random
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from reference.common import benchmark, catalogue, machine, seeds, sources, system
+from reference.common.display import PROGRESS_FILE, Display
 from reference.common.errors import SetupError
 from reference.common.following import Following
 
@@ -234,6 +237,40 @@ def test_what_the_user_filled_in_stays(tmp_path):
     assert "cooling" not in system.write(path, said)
     kept = json.loads(path.read_text())
     assert (kept["cooling"], kept["framework"], kept["own"]) == ("liquid", "new", "1")
+
+
+def test_bars_may_nest_and_lines_stay_whole_beside_them():
+    shown = io.StringIO()
+    display = Display()
+    display._console = Console(file=shown, force_terminal=True, width=60, highlight=False)
+    for outer in display.bar(range(3), "training", None):
+        for _ in display.bar(iter("ab"), "evaluating", None):
+            display.line(f"line {outer}")
+    assert display._bars is not None
+    assert not display._bars.live.is_started
+    assert "training" in shown.getvalue()
+    assert shown.getvalue().count("line 1") == 2
+
+
+def test_nothing_but_lines_is_shown_without_a_terminal(capsys):
+    display = Display()
+    for _ in display.bar(range(3), "training", None):
+        display.line("[bold]as it is[/bold] " + "x" * 200)
+    assert capsys.readouterr().out == ("[bold]as it is[/bold] " + "x" * 200 + "\n") * 3
+    for _ in Display(quiet=True).bar(range(3), "training", None):
+        Display(quiet=True).line("x")
+    assert capsys.readouterr().out == ""
+
+
+def test_a_bar_stops_when_its_loop_is_left(tmp_path, monkeypatch):
+    monkeypatch.setenv(PROGRESS_FILE, str(tmp_path / "progress.json"))
+    display = Display()
+    bar = display.bar(range(3), "training", None)
+    next(bar)
+    bar.close()
+    assert display._bars is not None
+    assert not display._bars.tasks
+    assert json.loads((tmp_path / "progress.json").read_text()) == {"label": "training", "done": 0, "total": 3}
 
 
 def test_software_names_versions_and_commit():
