@@ -130,7 +130,8 @@ def value(path: Path, key: str):
 def test_list_shows_every_folder_with_a_benchmark(project):
     done = call(project, "list")
     assert done.returncode == 0, done.stderr
-    assert "made_up (wc)" in done.stdout
+    assert "made_up" in done.stdout
+    assert "subsets: wc" in done.stdout
     assert "under_a_new_name" in done.stdout
     assert ">= 0.5 (E)" in done.stdout
 

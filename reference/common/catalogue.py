@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -73,19 +74,19 @@ def missing_packages(profiles: Iterable[Profile]) -> list[str]:
 
 def show(console: Console) -> int:
     """Print the tasks as a table. Returns the exit status: 1 when a benchmark.toml cannot be read."""
-    table = Table(title="Reference tasks")
-    for column in ("task", "model", "profile", "data", "metric", "target", "data package"):
-        table.add_column(column, overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("task", "profile", "data", "metric", "target", "data package"):
+        table.add_column(column, no_wrap=column not in ("data", "data package"), overflow="fold")
     errors = []
     for name, task in tasks().items():
         if isinstance(task, SetupError):
             errors.append(f"{name}: {task}")
             continue
+        labels = [name, f"  {task.model}", f"  subsets: {', '.join(task.subsets)}" if task.subsets else ""]
         profiles = [task.profiles[profile] for profile in PROFILES if profile in task.profiles]
-        label = f"{name} ({', '.join(task.subsets)})" if task.subsets else name
-        for profile in profiles:
-            table.add_row(label, task.model, *_cells(profile), end_section=profile is profiles[-1])
-            label = ""
+        for label, profile in itertools.zip_longest(labels, profiles, fillvalue=None):
+            table.add_row(label, *(_cells(profile) if profile else ()))
+        table.add_row()
     console.print(table)
     for error in errors:
         console.print(f"error: {error}", style="red", markup=False)
@@ -101,7 +102,7 @@ def _cells(profile: Profile) -> tuple[str, ...]:
         package = "--data-dir" if profile.name == "full" else "needs none"
     else:
         missing = missing_packages([profile])
-        package = f"missing: {', '.join(missing)}" if missing else f"{', '.join(profile.packages)}, installed"
+        package = f"missing: {', '.join(missing)}" if missing else f"installed: {', '.join(profile.packages)}"
     return profile.name, profile.dataset, profile.quality_metric, target, package
 
 
