@@ -14,7 +14,7 @@ from pathlib import Path
 
 from compliance import __version__
 from compliance.benchmarks import FactsError
-from compliance.console import say
+from compliance.console import progress_bar, say
 from compliance.rule import Rule, all_rules
 from compliance.rulesets import AUTO, RulesetError, resolve
 from compliance.verdict import Checker, Report
@@ -40,7 +40,8 @@ def main(argv: list[str] | None = None) -> int:
         chosen, left_out = _choose(rules, options.select, options.ignore)
         ruleset = None if options.ruleset == AUTO else resolve(options.ruleset)
         checker = Checker(chosen, ruleset, options.partial)
-        report = checker.check([Path(path) for path in options.paths])
+        with progress_bar(options.format == "text") as progress:
+            report = checker.check([Path(path) for path in options.paths], options.jobs, progress)
     except (FactsError, RulesetError, FileNotFoundError, _CallError) as error:
         print(f"compliance.check: {error}", file=sys.stderr)
         return 2
@@ -91,9 +92,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ignore", metavar="IDS", help="not these rules; the verdict says so")
     parser.add_argument("--list-rules", action="store_true", help="every rule with its severity")
     parser.add_argument("--explain", metavar="ID", help="one rule: why, how to mend it, examples")
+    parser.add_argument("--jobs", type=_jobs, default=os.cpu_count() or 1, help="processes to use (default: all cores)")
     parser.add_argument("--verbose", action="store_true", help="name every file that was left out")
     parser.add_argument("--version", action="version", version=f"timetoaccuracy {__version__}")
     return parser
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number of processes, at least 1, found {text!r}")
+    return int(text)
 
 
 def _choose(rules: list[Rule], select: str | None, ignore: str | None) -> tuple[list[Rule], list[str]]:

@@ -38,6 +38,10 @@ class Ruleset:
     def suite(self) -> bool:
         return self.official is None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to another process by name: the compiled rule sheets stay where they are."""
+        return _resolved, (self.name, self.reason)
+
     @property
     def profile_names(self) -> Mapping[str, Collection[str]] | None:
         """The suite's benchmarks and their profiles; None for an MLPerf round."""

@@ -6,6 +6,7 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -185,6 +186,22 @@ class Run:
     @cached_property
     def batch_size(self) -> Any:
         return self.value("global_batch_size")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same text for two logs whose records differ in nothing but the seed and one constant shift of time.
+
+        Empty for a log without a clock, about which nothing can be said.
+        """
+        if self.start is None:
+            return ""
+        zero = next((e.time_ms for e in self.events if e.time_ms is not None), 0)
+        digest = hashlib.blake2b(digest_size=16)
+        for event in self.events:
+            value = None if event.key == "seed" else event.value
+            time = None if event.time_ms is None else event.time_ms - zero
+            digest.update(repr((event.key, value, time)).encode("utf-8", errors="replace"))
+        return digest.hexdigest()
 
     # --- the clock ---------------------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ def _infinite_if_missed(run: Run) -> Fraction | float:
 
 
 def _part(run: Run, kept: bool, reason: str) -> Part:
-    time = run.time_ms if run.converged else None
+    time = None if run.converged is False else run.time_ms
     return Part(PurePath(run.path).name, time, run.line(run.start), run.line(run.stop), kept, reason)
 
 

@@ -17,15 +17,21 @@ from compliance.benchmarks import Facts
 from compliance.loglines import Log
 from compliance.rule import Finding, Rule, run_rules
 from compliance.rulesets import Ruleset, RulesetError, choose
-from compliance.run import Milliseconds, ResultSet, Run, split_runs
+from compliance.run import IDENTITY_KEYS, Milliseconds, ResultSet, Run, split_runs
 from compliance.score import Score, score
 
+WORTH_PROCESSES = 64  # logs: below this, starting processes takes longer than they save
+_Group = tuple[str | None, list[Path]]
 NOT_LOGS = {".py", ".pyc", ".md", ".rst", ".ipynb", ".html", ".c", ".cc", ".cpp", ".cu", ".h"}
 
 
 @dataclass
 class LogVerdict:
-    """What one log is worth. `runs` are the runs in it: one, unless rule C004 is broken."""
+    """What one log is worth.
+
+    `runs` are the runs in it (one, unless rule C004 is broken); they hold all records, and are let go when the log's
+    set is judged, unless the checker keeps them. `fingerprint` is the same for logs that tell of the same run.
+    """
 
     path: str
     findings: list[Finding]
@@ -39,18 +45,29 @@ class LogVerdict:
     time_ms: Milliseconds | None = None
     progress_unit: str | None = None
     at_target: int | float | None = None
+    identity: dict[str, Any] = field(default_factory=dict)
+    seeds: list[Any] = field(default_factory=list)
+    fingerprint: str = ""
 
     @property
     def valid(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without `runs`: what a worker process sends back is the verdict, not the log."""
+        return {**self.__dict__, "runs": []}
+
 
 @dataclass
 class SetVerdict:
-    """What a result set is worth."""
+    """What a result set is worth. `files` are its logs, `judged` how many of them hold one run each."""
 
     path: str
-    results: ResultSet = field(repr=False)
+    benchmark: str | None
+    facts: Facts = field(repr=False)
+    files: list[str]
+    judged: int
+    converged: int
     findings: list[Finding]
     valid: bool
     score: Score
@@ -73,26 +90,50 @@ class Report:
 
 @dataclass(frozen=True)
 class Checker:
-    """How to judge. `ruleset` is None for an automatic choice, log by log."""
+    """How to judge. `ruleset` is None for an automatic choice, log by log. `keep_runs`: verdicts keep their records."""
 
     rules: list[Rule]
     ruleset: Ruleset | None = None
     partial: bool = False
+    keep_runs: bool = False
 
-    def check(self, paths: list[Path], progress: Callable[[int], None] | None = None) -> Report:
-        """Judge the logs at `paths`: files, or folders of which each that holds logs is a result set."""
-        logs: list[LogVerdict] = []
+    def check(self, paths: list[Path], jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> Report:
+        """Judge the logs at `paths`: files, or folders of which each that holds logs is a result set.
+
+        jobs: processes to use; the report is the same for any number. progress: called with the logs done and all.
+        """
         skipped: list[tuple[str, str]] = []
-        folders: dict[str, list[LogVerdict]] = {}
+        groups: dict[str | None, list[Path]] = {}
         for path, folder in find(paths, skipped):
-            verdict = self.check_log(path)
-            logs.append(verdict)
-            if folder is not None:
-                folders.setdefault(folder, []).append(verdict)
+            groups.setdefault(folder, []).append(path)
+        work = [(None, [path]) for path in groups.pop(None, [])] + list(groups.items())
+        report = Report([], [], skipped, self.partial)
+        total = sum(len(files) for _, files in work)
+        for logs, one in self._judged(work, jobs if total >= WORTH_PROCESSES and not self.keep_runs else 1):
+            report.logs += logs
+            report.sets += [one] if one is not None else []
             if progress is not None:
-                progress(len(logs))
-        sets = [self.check_set(folder, members) for folder, members in folders.items()]
-        return Report(logs, sets, skipped, self.partial)
+                progress(len(report.logs), total)
+        return report
+
+    def _judged(self, work: list[_Group], jobs: int) -> Iterator[tuple[list[LogVerdict], SetVerdict | None]]:
+        if jobs < 2:
+            yield from map(self.check_group, work)
+            return
+        from concurrent.futures import ProcessPoolExecutor
+
+        with ProcessPoolExecutor(min(jobs, len(work))) as pool:
+            yield from pool.map(self.check_group, work, chunksize=max(1, len(work) // (8 * jobs)))
+
+    def check_group(self, group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
+        """Judge the logs of one folder, and them as a set; without a folder, the logs alone."""
+        folder, files = group
+        logs = [self.check_log(path) for path in files]
+        one = None if folder is None else self.check_set(folder, logs)
+        if not self.keep_runs:
+            for log in logs:
+                log.runs = []
+        return logs, one
 
     def check_log(self, path: Path) -> LogVerdict:
         """Judge one log by itself."""
@@ -142,8 +183,11 @@ class Checker:
         if len(runs) == 1:
             verdict.converged, verdict.time_ms = first.converged, first.time_ms
             verdict.progress_unit, verdict.at_target = first.progress_unit, first.progress_at_target
+            verdict.fingerprint = first.fingerprint
         else:
             verdict.converged = False
+        verdict.identity = {key: first.value(key) for key in (*IDENTITY_KEYS, "global_batch_size")}
+        verdict.seeds = [seed for run in runs for seed in run.seeds]
         return verdict
 
     def check_set(self, folder: str, members: list[LogVerdict]) -> SetVerdict:
@@ -154,7 +198,17 @@ class Checker:
         results = ResultSet(folder, runs, [member.path for member in members], facts, self.partial, suite)
         findings = run_rules([rule for rule in self.rules if rule.scope == "set"], results, folder, suite=suite)
         valid = all(member.valid for member in members) and not any(f.severity == "error" for f in findings)
-        return SetVerdict(folder, results, findings, valid, score(results, valid=valid))
+        return SetVerdict(
+            path=folder,
+            benchmark=results.benchmark,
+            facts=facts,
+            files=results.files,
+            judged=len(runs),
+            converged=len(results.converged),
+            findings=findings,
+            valid=valid,
+            score=score(results, valid=valid),
+        )
 
 
 def _judge_officially(log: Log, ruleset: Ruleset | None, runs: list[Run]) -> Any:

@@ -283,6 +283,18 @@ def test_twice_the_same_bytes(tmp_path, capsys):
     assert outputs[0] == outputs[1]
 
 
+def test_any_number_of_processes_gives_the_same_bytes(tmp_path, capsys):
+    for system in range(14):
+        a_set(tmp_path / f"s{system}", [{"seconds": 60 + n + system} for n in range(5)])
+    outputs = []
+    for jobs in ("1", "2"):
+        status = check.main([str(tmp_path), "--format", "json", "--jobs", jobs])
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    assert status in (0, 1)
+    assert len(json.loads(outputs[0])["logs"]) == 70
+
+
 def test_rules_can_be_listed_and_explained(capsys):
     assert check.main(["--list-rules"]) == 0
     assert "Q001" in capsys.readouterr().out

@@ -54,10 +54,10 @@ def _set(one: SetVerdict) -> dict[str, Any]:
     score: Score = one.score
     return {
         "path": one.path,
-        "benchmark": one.results.benchmark,
-        "runs": len(one.results.files),
-        "required_runs": one.results.facts.runs,
-        "converged": len(one.results.converged),
+        "benchmark": one.benchmark,
+        "runs": len(one.files),
+        "required_runs": one.facts.runs,
+        "converged": one.converged,
         "valid": one.valid,
         "score_ms": None if score.value_ms is None else exact(score.value_ms),
         "score_note": score.reason,

@@ -87,8 +87,10 @@ def _set(one: SetVerdict, context: Context) -> Iterator[str]:
         yield _finding(finding, context)
     score: Score = one.score
     state = _state(one.valid, context)
-    runs = f"{len(one.results.converged)} of {len(one.results.runs)} runs converged"
-    title = clean(one.results.benchmark or "unknown benchmark")
+    runs = f"{one.converged} of {one.judged} runs converged"
+    if one.facts.quality_target is None and one.facts.profile is not None:
+        runs = f"{one.judged} runs"
+    title = clean(one.benchmark or "unknown benchmark")
     if score.value_ms is None:
         result = score.reason
     else:

@@ -209,23 +209,14 @@ def same_log_twice(results: ResultSet) -> Iterator[Finding]:
         eval_accuracy 0.513 epoch_num=1
         run_stop status=success
     """
-    first: dict[int, Run] = {}
+    first: dict[str, Run] = {}
     for run in results.runs:
-        if run.start is None:
+        if not run.fingerprint:
             continue
-        twin = first.setdefault(_fingerprint(run), run)
+        twin = first.setdefault(run.fingerprint, run)
         if twin is not run:
             text = f"the same run as {PurePath(twin.path).name}, but for seed and time of day"
             yield Finding(text, run.line(run.start), "runs of their own", _names([twin, run]), path=run.path)
-
-
-def _fingerprint(run: Run) -> int:
-    zero = next((e.time_ms for e in run.events if e.time_ms is not None), 0)
-    records = (
-        (e.key, None if e.key == "seed" else repr(e.value), None if e.time_ms is None else e.time_ms - zero)
-        for e in run.events
-    )
-    return hash(tuple(records))
 
 
 @rule("S008", source=SOURCE, severity="warning", suite_only=True)
