@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from compliance.mlperf_grammar import Action, Merge, Test, test
 from compliance.mlperf_records import Records
-from compliance.mlperf_sheets import Requirement, Rule, Sheet
+from compliance.mlperf_sheets import Rule, Sheet
 
 
 class Crash(Exception):
@@ -64,21 +64,28 @@ class SheetRun:
 
     def _rules(self) -> None:
         """All records whose key has a rule, in the order of the file."""
-        rules, items, s = self.sheet.rules, self.records.items, self.s
+        rules, plain, items, s, ask = self.sheet.rules, self.sheet.plain, self.records.items, self.s, self._ask
         seen: set[str] = set()
         passing: dict[str, int] = {}
         for position in self.records.of_keys(rules):
             record = items[position]
-            rule = rules[record.key]
-            if not rule.plain:
-                self._full(rule, record, position, seen, passing)
+            key = record.key
+            if key not in plain:
+                self._full(rules[key], record, position, seen, passing)
                 continue
+            passes, after, rule = plain[key]
             try:
-                if rule.passes(record, s):  # type: ignore[misc]
-                    continue
+                passed = passes is None or passes(record, s)
             except Exception:
-                pass
-            self._test_each(rule.texts, rule.key, record, position)
+                passed = False
+            if not passed:
+                self._test_each(rule.texts, key, record, position)
+            if after is not None:
+                self.position = position
+                try:
+                    after(record, s, ask)
+                except Exception:
+                    self._put(Note("action_exec", key, "POST", position))
         self.position = None
         for key, count in passing.items():
             if not count:
@@ -137,32 +144,26 @@ class SheetRun:
 
     def _requirements(self) -> None:
         counts = self.records.counts
-        alternatives: set[frozenset[str]] = set()
-        for need in self.sheet.requirements:
-            if need.kind == "AT_LEAST_ONE_OR":
-                alternatives.add(need.group)
-                continue
-            found = counts.get(need.key, 0)
-            if need.kind == "EXACTLY_ONE":
-                if found != 1:
-                    self._not_one(need, found)
-            elif found < need.count:
-                self._put(Note("req", need.key, [need.kind, found, ""]))
-        for group in sorted(alternatives, key=sorted):
-            if not any(counts.get(key) for key in group):
+        find = counts.get
+        needs = self.sheet.requirements
+        for key, kind in [(key, kind) for key, kind, least, most in needs if not least <= find(key, 0) <= most]:
+            if kind == "EXACTLY_ONE" and counts[key]:
+                self._several(key)
+            else:
+                self._put(Note("req", key, [kind, counts[key], ""]))
+        for group in self.sheet.groups:
+            if not any(counts[key] for key in group):
                 self.lasting.append(Note("req_or", "|".join(sorted(group))))
 
-    def _not_one(self, need: Requirement, found: int) -> None:
-        """EXACTLY_ONE of a key that does not occur or occurs several times; several equal values are a warning."""
-        if not found:
-            self._put(Note("req", need.key, [need.kind, 0, ""]))
-            return
-        positions = self.records.positions(need.key)
+    def _several(self, key: str) -> None:
+        """EXACTLY_ONE of a key that occurs several times: a warning as long as all values are equal."""
+        positions = self.records.positions(key)
         values = [self.records.items[position].value for position in positions]
+        found = len(positions)
         if values.count(values[0]) == found:
-            self.warnings[need.key] = Note("req", need.key, [need.kind, found, ""], positions[1])
+            self.warnings[key] = Note("req", key, ["EXACTLY_ONE", found, ""], positions[1])
         else:
-            self._put(Note("req", need.key, [need.kind, found, "diff"], positions[1]))
+            self._put(Note("req", key, ["EXACTLY_ONE", found, "diff"], positions[1]))
 
     def _end(self) -> None:
         if self.sheet.end_before is not None:

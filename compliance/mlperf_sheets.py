@@ -8,7 +8,6 @@ most one BEGIN (statements), any number of KEY (what a log key must fulfil), at 
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
 import importlib.util
@@ -17,11 +16,12 @@ import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from compliance import mlperf_grammar as grammar
+from compliance import mlperf_targets as targets
 from compliance.mlperf_grammar import Action, Merge, SheetError, Test
 
 _FOLDER = re.compile(r"([a-z]+)_(\d+)\.(\d+)\.(\d+)")
@@ -51,31 +51,35 @@ class Rule:
         """Whether the rule has nothing to evaluate (the sheet may still ask how often the key occurs)."""
         return not (self.passes or self.first_texts or self.at_least_one or self.before or self.after)
 
-    @functools.cached_property
+    @property
     def plain(self) -> bool:
-        """Whether the rule is nothing but tests that every record of the key must pass."""
-        others = self.first_texts or self.at_least_one or self.before or self.after
-        return not others and "submission_" not in self.key
+        """Whether the rule is the same for every record of the key: tests, then perhaps statements."""
+        return not (self.first_texts or self.at_least_one or self.before or "submission_" in self.key)
 
 
-@dataclass(frozen=True)
-class Requirement:
-    """How often `key` must occur: `kind` as the sheet writes it, `count` the least number, `group` the alternatives."""
+class Requirement(NamedTuple):
+    """How often `key` must occur: `kind` as the sheet writes it, and the least and the largest number it allows."""
 
     key: str
     kind: str
-    count: int = 0
-    group: frozenset[str] = frozenset()
+    least: int
+    most: float
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One rule sheet, compiled. `names` are all keys it lists, `rules` those with something to evaluate."""
+    """One rule sheet, compiled.
+
+    `names` are all keys it lists, `rules` those with something to evaluate, `plain` the parts of those rules that are
+    only tests and statements for every record of a key; `groups` are keys of which at least one must occur.
+    """
 
     name: str
     names: frozenset[str] = frozenset()
     rules: dict[str, Rule] = field(default_factory=dict)
+    plain: dict[str, tuple[Test | None, Action | None, Rule]] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
+    groups: tuple[frozenset[str], ...] = ()
     begin: Action | Merge | None = None
     end_before: Action | None = None
     end_texts: tuple[str, ...] = ()
@@ -90,7 +94,7 @@ class Ruleset:
     version: str
     folder: Path
 
-    @property
+    @functools.cached_property
     def start(self) -> str:
         """The sheet with which the check of a log begins."""
         return f"{self.folder.name}/common.yaml"
@@ -119,7 +123,11 @@ class Ruleset:
         Raises `SheetMissing` where there is none, also for a path that leads out of the folder; `SheetError` where it
         cannot be compiled.
         """
-        return _sheet(_located(str(self.folder.parent), config), config)
+        return _sheet(_located(self._root, config), config)
+
+    @functools.cached_property
+    def _root(self) -> str:
+        return str(self.folder.parent)
 
     def quality_target(self, benchmark: str, division: str = "closed") -> tuple[float, str] | None:
         """The quality target of `benchmark` and which side is better ("higher", "lower").
@@ -132,12 +140,12 @@ class Ruleset:
                 records = _records(self.folder / name, name)
                 bodies = [body for record in records if isinstance(body := record.get("KEY"), dict)]
                 texts = [text for body in bodies if isinstance(text := body.get("ATLEAST_ONE_CHECK"), str)]
-                return _target(texts[0], _constants(records)) if len(texts) == 1 else None
+                return targets.target(texts[0], targets.constants(records)) if len(texts) == 1 else None
         return None
 
     def required_runs(self, benchmark: str) -> int | None:
         """How many runs a result of `benchmark` needs, from the package's own table; None where it has none."""
-        return _run_counts(self.folder.parent.parent).get(self.usage, {}).get(benchmark)
+        return targets.run_counts(self.folder.parent.parent).get(self.usage, {}).get(benchmark)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -239,7 +247,9 @@ def _sheet(path: str, name: str) -> Sheet:
         name=name,
         names=frozenset(keys),
         rules={key: rule for key, rule in rules.items() if not rule.idle},
-        requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, keys, name))),
+        plain={key: (rule.passes, rule.after, rule) for key, rule in rules.items() if rule.plain and not rule.idle},
+        requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, name))),
+        groups=_groups(keys, name),
         begin=_compiled(lambda: grammar.begin(begin["CODE"]), name, "BEGIN") if "CODE" in begin else None,
         end_before=_compiled(lambda: grammar.action(end["PRE"], record=False), name, "END") if "PRE" in end else None,
         end_texts=end_texts,
@@ -286,95 +296,32 @@ def _compiled(build: Any, name: str, key: str) -> Any:
         raise SheetError(f"rule sheet {name}, key {key}: nested too deeply") from None
 
 
-def _requirement(key: str, body: dict[str, Any], keys: dict[str, Any], name: str) -> Requirement | None:
+def _requirement(key: str, body: dict[str, Any], name: str) -> Requirement | None:
     kind = body.get("REQ")
-    if kind is None or kind == "OPTIONAL":
-        return None
-    if not isinstance(kind, str):
+    if kind is not None and not isinstance(kind, str):
         raise SheetError(f"rule sheet {name}, key {key}: REQ is not text")
-    if kind.startswith("AT_LEAST("):
-        number = kind[len("AT_LEAST(") : -1]
-        if not re.fullmatch(r"\s*\d{1,9}\s*", number):
-            raise SheetError(f"rule sheet {name}, key {key}: no number in {kind}")
-        return Requirement(key, f"AT_LEAST({int(number)})", int(number))
-    if kind.startswith("AT_LEAST_ONE_OR"):
-        group = {key, *(part.strip() for part in kind[len("AT_LEAST_ONE_OR(") : -1].split(","))}
-        if not group <= keys.keys():
-            unknown = ", ".join(sorted(group - keys.keys()))
-            raise SheetError(f"rule sheet {name}, key {key}: {kind} names {unknown}, which the sheet does not list")
-        return Requirement(key, "AT_LEAST_ONE_OR", group=frozenset(group))
-    return Requirement(key, kind, 1) if kind in ("EXACTLY_ONE", "AT_LEAST_ONE") else None
-
-
-def _constants(records: list[dict[str, Any]]) -> dict[str, float]:
-    """The numbers with which the sheet's BEGIN block fills its state."""
-    found: dict[str, float] = {}
-    for record in records:
-        body = record.get("BEGIN")
-        text = body.get("CODE") if isinstance(body, dict) else None
-        try:
-            tree = ast.parse(text.strip() if isinstance(text, str) else "")
-        except SyntaxError:
-            continue
-        for node in ast.walk(tree):
-            for key, value in zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ():
-                number = _number(value)
-                if isinstance(key, ast.Constant) and number is not None:
-                    found[str(key.value)] = number
-    return found
-
-
-def _number(node: ast.AST | None) -> float | None:
-    constant = isinstance(node, ast.Constant) and isinstance(node.value, int | float)
-    return None if not constant or isinstance(node.value, bool) else float(node.value)  # type: ignore[union-attr]
-
-
-def _target(text: str, constants: dict[str, float]) -> tuple[float, str] | None:
-    """The target in a test such as "at most 0.925 and above 0": of two bounds the one that is no natural limit."""
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
+    if kind == "EXACTLY_ONE":
+        return Requirement(key, kind, 1, 1)
+    if kind == "AT_LEAST_ONE":
+        return Requirement(key, kind, 1, math.inf)
+    if kind is None or not kind.startswith("AT_LEAST("):
         return None
-    parts = tree.values if isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.And) else [tree]
-    bounds: dict[str, tuple[float, bool]] = {}
-    for part in parts:
-        if not (isinstance(part, ast.Compare) and len(part.ops) == 1 and ast.unparse(part.left) == "v['value']"):
-            return None
-        right, operator = part.comparators[0], part.ops[0]
-        number = _number(right)
-        if number is None and isinstance(right, ast.Subscript) and isinstance(right.slice, ast.Constant):
-            number = constants.get(str(right.slice.value)) if ast.unparse(right.value) == "s" else None
-        side = "higher" if isinstance(operator, ast.Gt | ast.GtE) else "lower"
-        if number is None or side in bounds or not isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE):
-            return None
-        bounds[side] = (number, isinstance(operator, ast.GtE | ast.LtE))
-    if bounds.get("lower", (math.inf, False))[0] == 1.0:
-        del bounds["lower"]
-    if bounds.get("higher", (-math.inf, False))[0] == 0.0:
-        del bounds["higher"]
-    if len(bounds) == 2:
-        bounds = {side: bound for side, bound in bounds.items() if bound[1]}
-    if len(bounds) != 1:
-        return None
-    side, (number, _) = next(iter(bounds.items()))
-    return number, side
+    number = kind[len("AT_LEAST(") : -1]
+    if not re.fullmatch(r"\s*\d{1,9}\s*", number):
+        raise SheetError(f"rule sheet {name}, key {key}: no number in {kind}")
+    return Requirement(key, f"AT_LEAST({int(number)})", int(number), math.inf)
 
 
-@functools.cache
-def _run_counts(package: Path) -> dict[str, dict[str, int]]:
-    """The table {usage: {benchmark: runs}} in the package's benchmark_meta.py, read without importing it."""
-    try:
-        tree = ast.parse((package / "benchmark_meta.py").read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return {}
-    for node in tree.body:
-        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
-            continue
-        try:
-            table = ast.literal_eval(node.value)
-        except ValueError:
-            continue
-        rows = list(table.values()) if isinstance(table, dict) else []
-        if rows and all(isinstance(row, dict) and all(isinstance(n, int) for n in row.values()) for row in rows):
-            return dict(table)
-    return {}
+def _groups(keys: dict[str, dict[str, Any]], name: str) -> tuple[frozenset[str], ...]:
+    """The sets of keys of which one at least must occur."""
+    start = "AT_LEAST_ONE_OR("
+    found = set()
+    for key, body in keys.items():
+        kind = body.get("REQ") or ""
+        if kind.startswith(start):
+            group = frozenset({key, *(part.strip() for part in kind[len(start) : -1].split(","))})
+            if not group <= keys.keys():
+                unknown = ", ".join(sorted(group - keys.keys()))
+                raise SheetError(f"rule sheet {name}, key {key}: {kind} names {unknown}, which the sheet does not list")
+            found.add(group)
+    return tuple(sorted(found, key=sorted))
