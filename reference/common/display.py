@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -35,8 +35,13 @@ class Display:
             self._console.print(text, markup=False)
             self._console.file.flush()
 
-    def bar(self, items: Iterable[T], label: str, total: int | None) -> Iterator[T]:
-        """Yield `items`, showing how many of `total` went by (its length where None and known). Bars may nest."""
+    def bar(
+        self, items: Iterable[T], label: str, total: int | None, count: Callable[[], int] | None = None
+    ) -> Iterator[T]:
+        """Yield `items`, showing how many of `total` went by (its length where None and known). Bars may nest.
+
+        count: what to show as done instead of the number of items, in the unit of `total`.
+        """
         if total is None and hasattr(items, "__len__"):
             total = len(items)  # type: ignore[arg-type]
         progress = self._open_bars()
@@ -46,9 +51,9 @@ class Display:
             for done, item in enumerate(items):
                 now = time.monotonic()
                 if now - shown >= _INTERVAL:
-                    shown = now
-                    progress.update(task, completed=done)
-                    self._tell(label, done, total)
+                    shown, amount = now, done if count is None else count()
+                    progress.update(task, completed=amount)
+                    self._tell(label, amount, total)
                 yield item
         finally:
             progress.remove_task(task)

@@ -65,7 +65,7 @@ class Following:
             label, done, total = str(said["label"]), int(said["done"]), said["total"]
         except (OSError, ValueError, KeyError, TypeError):
             return "starting" if self.value is None else self.at
-        return f"{label}, {100 * done // total} %" if total else f"{label}, batch {done:,}"
+        return f"{label}, {100 * done // total} %" if total else f"{label}, {done:,}"
 
     def quality(self) -> str:
         """The last value beside the target: "0.713 of 0.780"."""

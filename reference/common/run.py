@@ -165,9 +165,7 @@ class Run:
 
         Each batch counts when it is handed out. Blocks open and close around the evaluations between.
         """
-        source = iter(stream)
-        label = "training"
-        for batch in self._display.bar(source, label, None):
+        for batch in self._display.bar(stream, "samples", max_samples, lambda: self._samples):
             if self._stretch is None:
                 self._open_stretch()
             self._count(batch)
