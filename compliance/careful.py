@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ TOKEN = b":::MLLOG "
 TOKEN_LIKE = re.compile(rb":::[ \t]*MLLOG", re.IGNORECASE)
 LINE_END = re.compile(rb"\r\n|\n|\r")
 
+MOST_FAULTS = 1000
 _MEMBERS = ("time_ms", "key", "value", "metadata")
 _EXPECTED_RECORD = '":::MLLOG " and one JSON object on one line'
 
@@ -41,7 +43,20 @@ class Fault:
     found: str = ""
 
 
-def careful(block: bytes, first_line: int, faults: list[Fault]) -> tuple[list[Event], list[int]]:
+class Faults(list[Fault]):
+    """A log's faults. Of each kind only the first MOST_FAULTS are kept; `counts` counts all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def append(self, fault: Fault) -> None:
+        self.counts[fault.kind] += 1
+        if self.counts[fault.kind] <= MOST_FAULTS:
+            super().append(fault)
+
+
+def careful(block: bytes, first_line: int, faults: Faults) -> tuple[list[Event], list[int]]:
     events: list[Event] = []
     places: list[int] = []
     look_alikes: list[tuple[int, str]] = []
@@ -61,7 +76,7 @@ def careful(block: bytes, first_line: int, faults: list[Fault]) -> tuple[list[Ev
     return events, places
 
 
-def _line_records(text: bytes, line: int, faults: list[Fault], look_alikes: list[tuple[int, str]]) -> Iterator[Event]:
+def _line_records(text: bytes, line: int, faults: Faults, look_alikes: list[tuple[int, str]]) -> Iterator[Event]:
     """Every record on one physical line."""
     starts = [match.span() for match in TOKEN_LIKE.finditer(text)]
     position = taken = 0
@@ -95,7 +110,7 @@ def _line_records(text: bytes, line: int, faults: list[Fault], look_alikes: list
             faults.append(Fault("text_after", line, "other text after the record", "the end of the line", short(after)))
 
 
-def _note_bytes(record: bytes, column: int, line: int, faults: list[Fault]) -> None:
+def _note_bytes(record: bytes, column: int, line: int, faults: Faults) -> None:
     try:
         record.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -157,7 +172,7 @@ def _decode(text: bytes, starts: list[tuple[int, int]], number: int, start: int)
         return value, position, None
 
 
-def _shape(record: dict[str, Any], line: int, faults: list[Fault]) -> Event | None:
+def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     """The record as an event, with a fault for each member that is missing or of the wrong type."""
     for name in getattr(record, "repeated", []):
         faults.append(Fault("duplicate", line, f'the member "{name}" comes more than once', "one", "several"))
@@ -190,7 +205,7 @@ def _shape(record: dict[str, Any], line: int, faults: list[Fault]) -> Event | No
     )
 
 
-def _time(value: Any, line: int, faults: list[Fault]) -> int | float | None:
+def _time(value: Any, line: int, faults: Faults) -> int | float | None:
     expected = "milliseconds since 1970 as a number"
     if isinstance(value, str):
         faults.append(Fault("shape", line, '"time_ms" is a string', expected, short(value)))

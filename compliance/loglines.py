@@ -27,9 +27,9 @@ from typing import IO, Any
 import msgspec
 
 from compliance import old_formats
-from compliance.careful import LINE_END, TOKEN_LIKE, Event, Fault, careful
+from compliance.careful import LINE_END, MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 8 << 20
 
 _RECORDS = re.compile(rb":::MLLOG ([^\r\n]*)")
 
@@ -42,13 +42,33 @@ class BackStep:
     before_ms: int | float
     time_ms: int | float
 
+    @property
+    def size_ms(self) -> int | float:
+        return self.before_ms - self.time_ms
+
+
+class BackSteps(list[BackStep]):
+    """A log's steps back in time: the first MOST_FAULTS and the largest of all; `count` counts all of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.worst: BackStep | None = None
+
+    def append(self, step: BackStep) -> None:
+        self.count += 1
+        if self.count <= MOST_FAULTS:
+            super().append(step)
+        if self.worst is None or step.size_ms > self.worst.size_ms:
+            self.worst = step
+
 
 @dataclass
 class Log:
     """One file's records.
 
     `events` holds the records in file order; of a file larger than a block only those whose key the caller asked
-    for and those before the clock starts. `records` counts all. `clean` says that the fast path took every block:
+    for. `records` counts all. `clean` says that the fast path took every block:
     each line with the token holds one token and one well-formed record, and no JSON value is NaN or infinite.
     A place is where a record stands: its number from 0 in a log of one clean block, else minus its physical line.
     """
@@ -56,8 +76,8 @@ class Log:
     path: str
     open: Callable[[], IO[bytes]]
     events: list[Event] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-    back_steps: list[BackStep] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
+    back_steps: BackSteps = field(default_factory=BackSteps)
     records: int = 0
     size: int = 0
     clean: bool = True
@@ -95,8 +115,14 @@ class Log:
         return self._record_lines[place]
 
 
-def read(path: Path, name: str | None = None, keep: Collection[str] | None = None) -> Log:
-    """Read the log at `path` (plain or gzip). `keep`: keys to hold of a file larger than a block (None: all).
+Keep = Callable[[Log], "Collection[str] | None"]
+
+
+def read(path: Path, name: str | None = None, keep: Keep | None = None) -> Log:
+    """Read the log at `path` (plain or gzip).
+
+    keep: asked once about a file larger than a block, with the log of its first block: the keys of the records to hold,
+    None for all.
 
     Raises OSError where the file cannot be opened; damage inside becomes faults of the log.
     """
@@ -135,9 +161,10 @@ def _is_gzip(file: IO[bytes]) -> bool:
     return magic == b"\x1f\x8b"
 
 
-def _read(log: Log, keep: Collection[str] | None) -> Log:
+def _read(log: Log, keep: Keep | None) -> Log:
     last_ms: int | float | None = None
-    first_line, started = 1, False
+    first_line = 1
+    kept: Collection[str] | None = None
     for block, whole in _blocks(log):
         log.size += len(block)
         fast = _fast(block)
@@ -157,15 +184,19 @@ def _read(log: Log, keep: Collection[str] | None) -> Log:
             first_line += len(LINE_END.findall(block))
         last_ms = _find_back_steps(events, places, last_ms, log.back_steps)
         log.records += len(events)
-        if whole or keep is None:
+        if kept is None:
             log.events += events
             log._places += places
-            continue
-        for event, place in zip(events, places, strict=True):
-            started = started or event.key == "run_start"
-            if not started or event.key in keep:
-                log.events.append(event)
-                log._places.append(place)
+            if keep is not None and not whole and log.records == len(events):
+                kept = keep(log)
+                if kept is not None:
+                    events, places, log.events, log._places = log.events, log._places, [], []
+                    log.__dict__.pop("keys", None)
+        if kept is not None:
+            for event, place in zip(events, places, strict=True):
+                if event.key in kept:
+                    log.events.append(event)
+                    log._places.append(place)
     return log
 
 
@@ -240,7 +271,7 @@ def _fast(block: bytes) -> list[Event] | None:
 
 
 def _find_back_steps(
-    events: list[Event], places: Sequence[int], last: int | float | None, out: list[BackStep]
+    events: list[Event], places: Sequence[int], last: int | float | None, out: BackSteps
 ) -> int | float | None:
     times = [e.time_ms for e in events if e.time_ms is not None]
     if not times:

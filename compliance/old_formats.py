@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from compliance.careful import LINE_END, Event, Fault, short
+from compliance.careful import LINE_END, Event, Fault, Faults, short
 
 TOKEN = re.compile(rb":::(?:MLL |MLPv0\.)")
 
@@ -46,7 +46,7 @@ _FURTHEST_SECONDS = Decimal(2**63)
 _decode = json.JSONDecoder().decode
 
 
-def events(block: bytes, first_line: int, faults: list[Fault]) -> tuple[list[Event], list[int]]:
+def events(block: bytes, first_line: int, faults: Faults) -> tuple[list[Event], list[int]]:
     """All records of `block`, whose first line is numbered `first_line`, and their places (minus the physical line).
 
     A line that cannot be read becomes a fault of kind "json" (its value) or "shape" (anything else in it).

@@ -31,6 +31,12 @@ IDENTITY_KEYS = (
     "submission_platform",
     "submission_status",
 )
+MODEL_KEYS = frozenset(
+    (*CLOCK_KEYS, *IDENTITY_KEYS, "benchmark_profile", "cache_clear", "seed", "global_batch_size")
+    + ("train_samples", "eval_samples", "data_source", "quality_metric", "quality_better", "quality_target")
+    + ("eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop", "block_start", "block_stop")
+)
+"""What rules ask for, besides a benchmark's hyperparameters and the keys of an MLPerf round's own rules."""
 STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
 SKEW_MS = 1000

@@ -7,7 +7,7 @@ that did not converge may be dropped from a set, and only one; a broken rule any
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from compliance.benchmarks import Facts
 from compliance.loglines import Log
 from compliance.rule import Finding, Rule, run_rules
 from compliance.rulesets import Ruleset, RulesetError, choose
-from compliance.run import IDENTITY_KEYS, Milliseconds, ResultSet, Run, split_runs
+from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, ResultSet, Run, split_runs
 from compliance.score import Score, score
 
 WORTH_PROCESSES = 64  # logs: below this, starting processes takes longer than they save
@@ -139,7 +139,7 @@ class Checker:
         """Judge one log by itself."""
         name = str(path)
         try:
-            log = loglines.read(path)
+            log = loglines.read(path, keep=self._keys)
         except OSError as error:
             text = f"the file cannot be read: {error.strerror or error}"
             return LogVerdict(name, [Finding(text, rule="L009", path=name)], [])
@@ -150,6 +150,15 @@ class Checker:
             return LogVerdict(
                 name, [Finding(text, hint="this is a defect, please report it", rule="X001", path=name)], []
             )
+
+    def _keys(self, log: Log) -> Collection[str] | None:
+        """The keys that any rule asks for, of a log too large to be held whole; `log` is its beginning."""
+        try:
+            ruleset = self.ruleset or choose(log)
+        except RulesetError:
+            return MODEL_KEYS
+        facts = ruleset.facts(Run(log, log.events, None))
+        return MODEL_KEYS | set(facts.hyperparameters if facts else ()) | set(getattr(ruleset.official, "keys", ()))
 
     def judge(self, log: Log) -> LogVerdict:
         """Judge a log that was read."""

@@ -192,15 +192,29 @@ def test_keep(monkeypatch, tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"\n".join(lines))
     monkeypatch.setattr(loglines, "BLOCK_BYTES", 500)
-    log = loglines.read(path, keep={"run_start", "run_stop"})
-    assert [e.key for e in log.events] == ["head", "run_start", "run_stop"]
+    asked = []
+
+    def keep(beginning):
+        asked.append([e.key for e in beginning.events][:2])
+        return {"run_start", "run_stop"}
+
+    log = loglines.read(path, keep=keep)
+    assert asked == [["head", "run_start"]]
+    assert [e.key for e in log.events] == log.keys == ["run_start", "run_stop"]
     assert log.records == 53
-    assert log.line(log.events[-1]) == 53
+    assert [log.line(e) for e in log.events] == [2, 53]
 
 
 def test_steps_back():
     log = parse(b"\n".join(record("x", time_ms=1_700_000_000_000 + t) for t in (0, 10, 7, 12, 11)))
     assert [(log.line_at(s.place), s.before_ms - s.time_ms) for s in log.back_steps] == [(3, 3), (5, 1)]
+
+
+def test_faults_and_steps_back_are_counted_but_not_all_kept():
+    lines = [record("x", time_ms=1_700_000_000_000 - 2 * n) for n in range(1500)] + [b":::MLLOG {"] * 1500
+    log = parse(b"\n".join(lines))
+    assert (len(log.faults), log.faults.counts["json"]) == (1000, 1500)
+    assert (len(log.back_steps), log.back_steps.count, log.back_steps.worst.size_ms) == (1000, 1499, 2)
 
 
 def test_many_glued_records_take_linear_time():

@@ -7,7 +7,7 @@ import pytest
 from compliance import examples, mlperf
 from compliance.official import breaches, refusal
 from compliance.rule import Finding, Rule, all_rules, run_rules
-from compliance.run import ResultSet, Run, split_runs
+from compliance.run import MODEL_KEYS, ResultSet, Run, split_runs
 
 RULES = all_rules()
 
@@ -82,3 +82,25 @@ def test_crashed_rule_is_a_finding():
     found = run_rules([broken, *RULES], Run(log, log.events, None), "x", suite=True)
     assert [f.rule for f in found][:2] == ["Z999", "X001"]
     assert len(found) > 2
+
+
+def test_rules_ask_only_for_keys_that_are_kept_of_a_large_log():
+    """Of a log too large to be held whole, only MODEL_KEYS and the benchmark's hyperparameters are there."""
+    asked = set()
+
+    class Watched(Run):
+        def _indices(self, key):
+            asked.add(key)
+            return super()._indices(key)
+
+    for rule in RULES:
+        for text in rule.examples("Fails") + rule.examples("Passes"):
+            facts = examples.facts_of(text)
+            runs = [Watched(log, log.events, facts) for log in examples.logs(text).values()]
+            for run in runs:
+                run.profile_names = examples.EXAMPLE_FACTS
+            models = runs if rule.scope == "run" else [ResultSet("x", runs, ["a"] * len(runs), facts)]
+            for model in models:
+                run_rules([rule], model, "x", suite=True)
+    assert asked - MODEL_KEYS <= {"opt_name", "opt_base_learning_rate"}
+    assert {"run_start", "eval_accuracy", "seed"} <= asked

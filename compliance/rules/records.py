@@ -16,10 +16,15 @@ def _faults(run: Run, kind: str, hint: str = "") -> Iterator[Finding]:
     for fault in run.log.faults:
         if fault.kind == kind:
             same.setdefault(fault.message, []).append(fault)
+    left_out = run.log.faults.counts[kind] - sum(map(len, same.values()))
     for faults in same.values():
-        if len(faults) > MOST_ALIKE:
-            last = faults[-1].line
-            yield _finding(faults[0], hint, f" (and in {len(faults) - 1} more records, the last in line {last})")
+        if left_out or len(faults) > MOST_ALIKE:
+            more = f" (and in {len(faults) - 1} more records, the last in line {faults[-1].line})"
+            if left_out:
+                more = f" (and {run.log.faults.counts[kind] - 1} more records are damaged in this or a like way)"
+            yield _finding(faults[0], hint, more)
+            if left_out:
+                return
         else:
             yield from (_finding(fault, hint) for fault in faults)
 

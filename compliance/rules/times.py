@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from compliance.careful import Event
+from compliance.loglines import BackSteps
 from compliance.rule import Finding, rule
 from compliance.run import CLOCK_KEYS, SKEW_MS, Run
 
@@ -80,10 +81,10 @@ def time_runs_backwards(run: Run) -> Iterator[Finding]:
     """
     steps = run.back_steps
     if steps:
-        worst = max(steps, key=lambda step: step.before_ms - step.time_ms)
-        size = worst.before_ms - worst.time_ms
-        times = "once" if len(steps) == 1 else f"{len(steps)} times"
-        text = f"time runs backwards {times}, at most by {size:g} ms"
+        whole = isinstance(steps, BackSteps)
+        count, worst = (steps.count, steps.worst) if whole else (len(steps), max(steps, key=lambda step: step.size_ms))
+        times = "once" if count == 1 else f"{count} times"
+        text = f"time runs backwards {times}, at most by {worst.size_ms} ms"
         yield Finding(text, run.log.line_at(worst.place), f"at least {worst.before_ms}", str(worst.time_ms))
 
 
@@ -106,8 +107,8 @@ def time_jumps_backwards(run: Run) -> Iterator[Finding]:
         eval_accuracy 0.8 epoch_num=1
     """
     for step in run.back_steps:
-        if step.before_ms - step.time_ms > SKEW_MS:
-            size = f"{(step.before_ms - step.time_ms) / 1000:.3f} s"
+        if step.size_ms > SKEW_MS:
+            size = f"{step.size_ms / 1000:.3f} s"
             line = run.log.line_at(step.place)
             yield Finding(f"time jumps back by {size}", line, f"at least {step.before_ms}", str(step.time_ms))
             return
