@@ -29,7 +29,7 @@ import msgspec
 from compliance import old_formats
 from compliance.careful import LINE_END, MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
 
-BLOCK_BYTES = 8 << 20
+BLOCK_BYTES = 4 << 20
 
 _RECORDS = re.compile(rb":::MLLOG ([^\r\n]*)")
 
@@ -48,16 +48,16 @@ class BackStep:
 
 
 class BackSteps(list[BackStep]):
-    """A log's steps back in time: the first MOST_FAULTS and the largest of all; `count` counts all of them."""
+    """A log's steps back in time: the first MOST_FAULTS and the largest of all; `total` counts all of them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.count = 0
+        self.total = 0
         self.worst: BackStep | None = None
 
     def append(self, step: BackStep) -> None:
-        self.count += 1
-        if self.count <= MOST_FAULTS:
+        self.total += 1
+        if self.total <= MOST_FAULTS:
             super().append(step)
         if self.worst is None or step.size_ms > self.worst.size_ms:
             self.worst = step

@@ -214,7 +214,7 @@ def test_faults_and_steps_back_are_counted_but_not_all_kept():
     lines = [record("x", time_ms=1_700_000_000_000 - 2 * n) for n in range(1500)] + [b":::MLLOG {"] * 1500
     log = parse(b"\n".join(lines))
     assert (len(log.faults), log.faults.counts["json"]) == (1000, 1500)
-    assert (len(log.back_steps), log.back_steps.count, log.back_steps.worst.size_ms) == (1000, 1499, 2)
+    assert (len(log.back_steps), log.back_steps.total, log.back_steps.worst.size_ms) == (1000, 1499, 2)
 
 
 def test_many_glued_records_take_linear_time():

@@ -81,9 +81,11 @@ def time_runs_backwards(run: Run) -> Iterator[Finding]:
     """
     steps = run.back_steps
     if steps:
-        whole = isinstance(steps, BackSteps)
-        count, worst = (steps.count, steps.worst) if whole else (len(steps), max(steps, key=lambda step: step.size_ms))
-        times = "once" if count == 1 else f"{count} times"
+        worst = max(steps, key=lambda step: step.size_ms)
+        total = len(steps)
+        if isinstance(steps, BackSteps):
+            worst, total = steps.worst or worst, steps.total
+        times = "once" if total == 1 else f"{total} times"
         text = f"time runs backwards {times}, at most by {worst.size_ms} ms"
         yield Finding(text, run.log.line_at(worst.place), f"at least {worst.before_ms}", str(worst.time_ms))
 
