@@ -225,6 +225,7 @@ def where_table(found: Sequence[Result], options: Options) -> Table:
         row["dollars"] = dollars(result, options)
         table.rows.append(row)
     table.notes = [
+        "samples: samples_count, or epochs x train_samples, as logged (some programs log batches under that name)",
         "initialization: init_start to init_stop, of itself and the timed run; evaluation: share of the timed run",
         "$: mean time x price an hour of the system (--price-per-hour, or the entry's own)",
     ]
