@@ -1,0 +1,1 @@
+"""Recommendation: NeuMF on MovieLens, hit rate at 10."""
