@@ -472,7 +472,18 @@ def test_our_checker_takes_the_log(tmp_path: Path) -> None:
 
 def test_full_profile_trains_on_the_real_layout(tmp_path: Path) -> None:
     folder, log = terabyte(tmp_path / "tb", rows_a_day=20), tmp_path / "log.txt"
-    flags = ["--max-ind-range", "50", "--global-batch-size", "32", "--max-samples", "64", "--seed", "2"]
+    flags = [
+        "--division",
+        "open",
+        "--max-ind-range",
+        "50",
+        "--global-batch-size",
+        "32",
+        "--max-samples",
+        "64",
+        "--seed",
+        "2",
+    ]
     status = train.main(["--profile", "full", "--data-dir", str(folder), "--log", str(log), *flags])
     assert status == 1  # two steps do not reach 0.8025
     assert values(log, "train_samples") == [23 * 20 + 11] and values(log, "eval_samples") == [11]
@@ -503,6 +514,7 @@ def test_embedded_profile_reads_a_folder_of_the_layout(tmp_path: Path) -> None:
         (["--profile", "smoke", "--division", "open", "--held-out", "validation"], "only movielens-100k"),
         (["--profile", "smoke", "--division", "open", "--opt-name", "adam"], "plain sgd only"),
         (["--profile", "smoke", "--opt-name", "adam"], "closed division"),
+        (["--profile", "full", "--max-ind-range", "1000"], "closed division: max_ind_range is 1000"),
         (["--profile", "smoke", "--opt-base-learning-rate", "1e30"], "training diverged"),
     ],
 )

@@ -35,7 +35,7 @@ class Settings:
     held_out: str = "evaluation"  # what is evaluated; validation: a part of movielens-100k to tune on
     global_batch_size: int = 2048  # samples a step
     eval_batch_size: int = 16384  # samples at a time in an evaluation; changes no result
-    max_samples: int = 4_194_304_000  # budget: 20 evaluations, one pass over the data
+    max_samples: int = 4_194_304_000  # budget; in the full profile 20 evaluations, one pass over the data
     opt_name: str = "sgd"  # plain SGD, for tables and networks alike
     opt_base_learning_rate: float = 1.0  # of the mean log loss of a batch
     opt_learning_rate_warmup_steps: int = 0  # steps from 0 to the base learning rate
