@@ -78,7 +78,7 @@ class Official:
 class _Effect:
     """What running one sheet did: running it again on the same records would do the same again."""
 
-    names: frozenset[str]
+    names: tuple[str, ...]
     keyed: dict[str, Note]
     warnings: dict[str, Note]
     asked: list[tuple[Any, int | None]]
@@ -144,7 +144,7 @@ class _Judge:
             queue += effect.asked
 
     def _apply(self, effect: _Effect) -> None:
-        for name in effect.names & self.keyed.keys():
+        for name in self.keyed.keys() & effect.names:
             del self.keyed[name]
         self.keyed.update(effect.keyed)
         self.warnings.update(effect.warnings)

@@ -70,10 +70,10 @@ class Records:
         self.named = ruleset.keys
         self._take_stock()
 
-    def name(self, keys: frozenset[str]) -> None:
+    def name(self, keys: tuple[str, ...]) -> None:
         """See to it that records of `keys` are known, also where it is a sheet of another round that names them."""
-        if not keys <= self.named:
-            self.named |= keys
+        if not self.named.issuperset(keys):
+            self.named = self.named.union(keys)
             self._take_stock()
 
     def _take_stock(self) -> None:

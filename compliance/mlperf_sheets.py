@@ -8,6 +8,7 @@ most one BEGIN (statements), any number of KEY (what a log key must fulfil), at 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.util
@@ -18,15 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from compliance import mlperf_grammar as grammar
 from compliance import mlperf_targets as targets
 from compliance.mlperf_grammar import Action, Merge, SheetError, Test
 
 _FOLDER = re.compile(r"([a-z]+)_(\d+)\.(\d+)\.(\d+)")
 _NAME = re.compile(r"mlperf-(?:([a-z]+)-)?(\d+)\.(\d+)(?:\.(\d+))?")
-_Loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class SheetMissing(Exception):
@@ -70,12 +68,12 @@ class Requirement(NamedTuple):
 class Sheet:
     """One rule sheet, compiled.
 
-    `names` are all keys it lists, `rules` those with something to evaluate, `plain` the parts of those rules that are
-    only tests and statements for every record of a key; `groups` are keys of which at least one must occur.
+    `names` are all keys it lists, in its order; `rules` those with something to evaluate; `plain` the parts of those
+    rules that are only tests and statements for every record of a key; `groups` are keys of which one must occur.
     """
 
     name: str
-    names: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
     rules: dict[str, Rule] = field(default_factory=dict)
     plain: dict[str, tuple[Test | None, Action | None, Rule]] = field(default_factory=dict)
     requirements: tuple[Requirement, ...] = ()
@@ -109,13 +107,13 @@ class Ruleset:
 
     @functools.cached_property
     def keys(self) -> frozenset[str]:
-        """Every log key that any sheet of the round names."""
-        return frozenset(
-            str(record["KEY"].get("NAME"))
-            for path in self.folder.glob("*.yaml")
-            for record in _records(path, path.name)
-            if isinstance(record.get("KEY"), dict)
-        )
+        """Every log key that any sheet of the round names; of sheets that cannot be read, none."""
+        found: set[str] = set()
+        for path in self.folder.glob("*.yaml"):
+            with contextlib.suppress(SheetError):
+                bodies = [body for record in _records(path, path.name) if isinstance(body := record.get("KEY"), dict)]
+                found.update(name for body in bodies if isinstance(name := body.get("NAME"), str))
+        return frozenset(found)
 
     def sheet(self, config: str) -> Sheet:
         """The compiled sheet that a rule asked for as `config` (a path below the sheets' common folder).
@@ -203,9 +201,13 @@ def ruleset(name: str, package: Path | None = None) -> Ruleset:
 
 
 def _records(path: Path | str, name: str) -> list[dict[str, Any]]:
+    """The records of the sheet at `path`, all scalars as text."""
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         with open(path, encoding="utf-8") as file:
-            records = yaml.load(file, Loader=_Loader)
+            records = yaml.load(file, Loader=loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark else ""
@@ -245,7 +247,7 @@ def _sheet(path: str, name: str) -> Sheet:
         _compiled(lambda text=text: grammar.test((text,), record=False), name, "END")
     return Sheet(
         name=name,
-        names=frozenset(keys),
+        names=tuple(keys),
         rules={key: rule for key, rule in rules.items() if not rule.idle},
         plain={key: (rule.passes, rule.after, rule) for key, rule in rules.items() if rule.plain and not rule.idle},
         requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, name))),
