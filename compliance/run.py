@@ -6,7 +6,6 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -41,6 +40,7 @@ STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
 SKEW_MS = 1000
 FEW_RECORDS = 200
+_64_BITS = (1 << 64) - 1
 _HEAD_KEYS = ("cache_clear", "init_start", *IDENTITY_KEYS)
 
 
@@ -195,19 +195,17 @@ class Run:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same text for two logs whose records differ in nothing but the seed and one constant shift of time.
+        """The same text for logs of the same run: equal times but for one constant shift, and equal evaluations.
 
-        Empty for a log without a clock, about which nothing can be said.
+        The seed and whose log it is do not matter. Empty for a log without a clock, about which nothing can be said.
         """
         if self.start is None:
             return ""
-        zero = next((e.time_ms for e in self.events if e.time_ms is not None), 0)
-        digest = hashlib.blake2b(digest_size=16)
-        for event in self.events:
-            value = None if event.key == "seed" else event.value
-            time = None if event.time_ms is None else event.time_ms - zero
-            digest.update(repr((event.key, value, time)).encode("utf-8", errors="replace"))
-        return digest.hexdigest()
+        times = [event.time_ms for event in self.events]
+        zero = next((time for time in times if time is not None), 0)
+        shifted = tuple([-1 if time is None else time - zero for time in times])
+        values = tuple([-math.inf if e.value is None else e.value for e in self.evaluations])
+        return f"{len(times)}-{hash(shifted) & _64_BITS:016x}-{hash(values) & _64_BITS:016x}"
 
     # --- the clock ---------------------------------------------------------------------------------------------------
 

@@ -179,8 +179,8 @@ def benchmarks_differ(results: ResultSet) -> Iterator[Finding]:
 def same_log_twice(results: ResultSet) -> Iterator[Finding]:
     """No two logs of a set tell of the same run.
 
-    Two logs are of the same run if all their records are the same but for the seed and for one constant shift of
-    time: no two trainings take the same milliseconds from evaluation to evaluation.
+    Two logs are of the same run if they have as many records, with the same evaluations, and the times of all records
+    are the same but for one constant shift: no two trainings take the same milliseconds from record to record.
 
     Fails::
 
