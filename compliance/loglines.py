@@ -21,6 +21,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,8 @@ from compliance import old_formats
 from compliance.careful import LINE_END, MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
 
 BLOCK_BYTES = 4 << 20
+FEW_LINES = 3
+"""So many line numbers are worked out one by one before those of all records are."""
 
 _RECORDS = re.compile(rb":::MLLOG ([^\r\n]*)")
 
@@ -85,6 +88,7 @@ class Log:
     _places: list[int] = field(default_factory=list)
     _index: dict[int, int] | None = None
     _record_lines: list[int] | None = None
+    _lines_asked: int = 0
 
     @property
     def data(self) -> bytes:
@@ -110,6 +114,11 @@ class Log:
         """Physical line of the record numbered `place` (from 0); a negative place is a line already known."""
         if place < 0:
             return -place
+        if self._record_lines is None and self._lines_asked < FEW_LINES:
+            self._lines_asked += 1
+            data = self.data
+            start = next(islice(_RECORDS.finditer(data), place, None)).start()
+            return 1 + (len(LINE_END.findall(data, 0, start)) if b"\r" in data else data.count(b"\n", 0, start))
         if self._record_lines is None:
             self._record_lines = _record_lines(self.data, 1)
         return self._record_lines[place]

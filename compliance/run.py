@@ -249,16 +249,25 @@ class Run:
         processes may have. One that was written late, so that it stands outside, counts only if its time is strictly
         inside.
         """
-        first, last = self.index("run_start"), self.index("run_stop")
+        first, last, earliest, latest = self._window
         placed = first is not None and first < index and (last is None or index < last)
-        start, stop, time = self.start, self.stop, self.events[index].time_ms
-        if self.facts.untimed_evaluations:
-            return placed
-        if time is None or start is None or stop is None or start.time_ms is None or stop.time_ms is None:
+        time = self.events[index].time_ms
+        if self.facts.untimed_evaluations or time is None or earliest is None or latest is None:
             return placed
         if placed:
-            return start.time_ms - SKEW_MS <= time <= stop.time_ms + SKEW_MS
-        return start.time_ms < time < stop.time_ms
+            return earliest - SKEW_MS <= time <= latest + SKEW_MS
+        return earliest < time < latest
+
+    @cached_property
+    def _window(self) -> tuple[int | None, int | None, int | float | None, int | float | None]:
+        """Where the clock starts and stops: places among the run's records, and times."""
+        start, stop = self.start, self.stop
+        return (
+            self.index("run_start"),
+            self.index("run_stop"),
+            None if start is None else start.time_ms,
+            None if stop is None else stop.time_ms,
+        )
 
     # --- evaluations -------------------------------------------------------------------------------------------------
 
