@@ -174,9 +174,10 @@ def certainty_table(found: Sequence[Result], options: Options) -> Table:
         *_SET,
         Column("mean_s", "mean s", number(1)),
         Column("_interval", f"{CONFIDENCE:.0%} interval", lambda pair: f"{pair[0]:,.1f} to {pair[1]:,.1f}"),
+        Column("_progress", f"{CONFIDENCE:.0%} interval of progress", lambda pair: f"{pair[0]:,.6g} to {pair[1]:,.6g}"),
         Column("runs_needed", f"runs to see {options.difference * 100:g} %"),
     )
-    table = Table("certainty", "How sure the mean time is", columns)
+    table = Table("certainty", "How sure the means are", columns)
     for result in found:
         times = [o.time_ms for o in result.counted if o.time_ms is not None]
         if len(times) < 2:
@@ -185,6 +186,10 @@ def certainty_table(found: Sequence[Result], options: Options) -> Table:
         row = _row(result, mean_s=None if result.mean_ms is None else result.mean_ms / 1000)
         if interval is not None:
             row["_interval"] = row["interval_low_s"], row["interval_high_s"] = interval[0] / 1000, interval[1] / 1000
+        steps = [o.progress for o in result.counted if o.progress is not None] if result.progress else []
+        interval = bootstrap(steps, options.resamples)
+        if interval is not None:
+            row["_progress"] = row["progress_low"], row["progress_high"] = interval
         row["runs_needed"] = runs_needed(result.time.sample if result.time else None, options.difference)
         table.rows.append(row)
     table.notes = [

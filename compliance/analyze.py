@@ -76,6 +76,8 @@ def _answer(options: argparse.Namespace) -> str:
         if wanted and len(wanted) > 1:
             raise CallError("--format csv writes one table; name it with --table")
         return tables.as_csv(shown[0])
+    if options.format == "markdown":
+        return "\n\n".join(f"### {table.title}\n\n{tables.as_markdown(table)}" for table in shown)
     return tables.as_text(shown) + "".join(f"\n{line}" for line in _left_out(skipped))
 
 
@@ -142,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m compliance.analyze", description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("paths", nargs="+", metavar="PATH", help="logs, or folders that are searched for logs and DAWNBench entries")
-    add("--format", choices=("text", "csv", "json"), default="text")
+    add("--format", choices=("text", "csv", "json", "markdown"), default="text")
     add("--table", metavar="NAMES", help="only these tables; CSV writes one, by default the first")
     add("--threshold", type=_finite, help="a quality instead of the target: time to it, from the evaluations")
     add("--better", choices=("higher", "lower"), help="which side of the threshold is better, where logs don't tell")

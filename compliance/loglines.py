@@ -183,7 +183,7 @@ def _read(log: Log, keep: Keep | None) -> Log:
             events, places = careful(block, first_line, log.faults)
         elif not fast and old_formats.TOKEN.search(block):
             log.clean = False
-            events, places = old_formats.events(block, first_line, log.faults)
+            events, places = old_formats.events(block, first_line, log.faults, begins=not log.records)
         elif whole:
             events, places = fast, range(len(fast))
             log._block = block

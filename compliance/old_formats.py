@@ -46,9 +46,10 @@ _FURTHEST_SECONDS = Decimal(2**63)
 _decode = json.JSONDecoder().decode
 
 
-def events(block: bytes, first_line: int, faults: Faults) -> tuple[list[Event], list[int]]:
+def events(block: bytes, first_line: int, faults: Faults, *, begins: bool = True) -> tuple[list[Event], list[int]]:
     """All records of `block`, whose first line is numbered `first_line`, and their places (minus the physical line).
 
+    `begins`: no record of the log comes before this block. Twins are recognised within a block.
     A line that cannot be read becomes a fault of kind "json" (its value) or "shape" (anything else in it).
     """
     found: list[Event] = []
@@ -66,7 +67,7 @@ def events(block: bytes, first_line: int, faults: Faults) -> tuple[list[Event], 
             round_name = "0.6" if text.startswith(b":::MLL ") else "0.5"
             faults.append(Fault(damage.kind, line, damage.args[0], _EXPECTED[round_name], short(text)))
             continue
-        if benchmark is not None and not found and first_line == 1:
+        if benchmark is not None and not found and begins:
             found.append(Event(event.time_ms, "submission_benchmark", benchmark, {}, "POINT_IN_TIME"))
             places.append(-line)
         found.append(event)

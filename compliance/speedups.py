@@ -50,7 +50,9 @@ def speedup_table(found: Sequence[Result], base: Sequence[Result]) -> Table:
 
 
 def scaling_table(found: Sequence[Result]) -> Table:
-    """Scaling efficiency over accelerators, against the fewest of the same kind by the same submitter.
+    """Scaling efficiency over accelerators, against the fewest by the same submitter.
+
+    Compared are entries of the same division, accelerator model and framework; they may differ in all else.
 
     Efficiency is speed-up divided by the ratio of accelerators: of time to accuracy, and of throughput.
     """
@@ -65,11 +67,11 @@ def scaling_table(found: Sequence[Result]) -> Table:
         Column("throughput_efficiency", "throughput", percent),
     )
     table = Table("scaling", "Scaling efficiency over accelerators", columns)
-    groups: dict[tuple[str, str, str], list[Result]] = {}
+    groups: dict[tuple[str, ...], list[Result]] = {}
     for result in found:
         if result.set.accelerators and result.mean_ms is not None:
             submitter = result.set.path.partition("/results/")[0]
-            groups.setdefault((result.set.benchmark, submitter, result.set.accelerator), []).append(result)
+            groups.setdefault((result.set.benchmark, submitter, *result.set.kind), []).append(result)
     for members in groups.values():
         members.sort(key=lambda result: (result.set.accelerators or 0, result.mean_ms or 0.0))
         first = members[0]
@@ -87,7 +89,8 @@ def _efficiency(first: Result, result: Result) -> dict[str, Any]:
     fewer, more = first.set.accelerators or 1, result.set.accelerators or 1
     row: dict[str, Any] = {"benchmark": result.set.benchmark, "set": result.name, "nodes": result.set.nodes}
     row |= {"accelerators": more, "over": fewer}
-    row["where"] = "within a node" if result.set.nodes == 1 else "across nodes"
+    if result.set.nodes is not None:
+        row["where"] = "within a node" if result.set.nodes == 1 else "across nodes"
     row["time_to_accuracy_efficiency"] = (first.mean_ms or 0.0) * fewer / ((result.mean_ms or 1.0) * more)
     if first.time_per_progress and result.time_per_progress and first.unit == result.unit:
         each = first.time_per_progress.mean * fewer

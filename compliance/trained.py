@@ -45,6 +45,7 @@ class Trained:
     progress     epochs or samples (by `unit`) when it stopped, None where the log does not tell
     samples      training samples seen; throughput needs them
     eval_ms      time inside the clock in which an evaluation was running; init_ms: init_start to init_stop
+    world_size   processes on CUDA, one an accelerator; None on other devices
     price        dollars an hour, where the entry says so
     settings     scalar values logged under a key that comes with one value only
     """
@@ -64,6 +65,7 @@ class Trained:
     init_ms: Fraction | None = None
     flops_per_second: float | None = None
     batch: int | None = None
+    world_size: int | None = None
     price: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -83,7 +85,11 @@ class Trained:
 
 @dataclass
 class TrainedSet:
-    """The runs of one folder and benchmark. `accelerators` and `nodes` come from the system's description."""
+    """The runs of one folder and benchmark.
+
+    `accelerators`, `nodes` and `kind` (division, accelerator model and framework) come from the system's description;
+    a log on CUDA without one gives its `world_size`.
+    """
 
     path: str
     benchmark: str
@@ -91,7 +97,7 @@ class TrainedSet:
     dropped: int = 1
     wanted: int | None = None
     system: str = ""
-    accelerator: str = ""
+    kind: tuple[str, ...] = ()
     accelerators: int | None = None
     nodes: int | None = None
 
@@ -172,6 +178,8 @@ def measure(run: Run, facts: Facts) -> Trained:
     trained.flops_per_second = _flops(run, trained)
     batch = run.value("global_batch_size") or run.value("input_batch_size")
     trained.batch = batch if isinstance(batch, int) and not isinstance(batch, bool) else None
+    if str(run.value("device")).startswith("cuda"):
+        trained.world_size = _count(run.value("world_size"))
     trained.settings = _settings(run)
     return trained
 
@@ -317,7 +325,7 @@ def _settings(run: Run) -> dict[str, Any]:
 
 def _describe(one: TrainedSet, run: Trained) -> None:
     """Fill in a set's system, and its nodes and accelerators from `systems/<system>.json` beside `results`."""
-    one.system = run.system
+    one.system, one.accelerators = run.system, run.world_size
     parts = PurePath(one.path).parts
     if "results" not in parts:
         return
@@ -327,8 +335,9 @@ def _describe(one: TrainedSet, run: Trained) -> None:
     one.system = parts[place + 1]
     system = _description(str(PurePath(*parts[:place], "systems", f"{one.system}.json")))
     one.nodes, each = _count(system.get("number_of_nodes")), _count(system.get("accelerators_per_node"))
-    one.accelerators = None if one.nodes is None or each is None else one.nodes * each
-    one.accelerator = str(system.get("accelerator_model_name") or "")
+    if one.nodes is not None and each is not None:
+        one.accelerators = one.nodes * each
+    one.kind = tuple(str(system.get(key) or "") for key in ("division", "accelerator_model_name", "framework"))
 
 
 @cache

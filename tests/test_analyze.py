@@ -237,6 +237,19 @@ def test_odd_logs_do_not_stop_it(tmp_path, capsys):
     assert row(found, next(r["set"] for r in found if r["benchmark"] == "one"))["runs"] == "1/1"
 
 
+def test_markdown(systems, capsys):
+    assert analyze.main([str(systems), "--format", "markdown", "--table", "cost"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("### Benchmarking cost") and lines[2] == "| system | benchmarks | hours |"
+    assert lines[4] == "| big | 2 | 0.043 |"
+
+
+def test_accelerators_from_the_log_on_cuda_alone(tmp_path, capsys):
+    for device, expected in (("cuda:0", 4), ("cpu", None)):
+        log(tmp_path / device / "one/result_0.txt", "one", 10, 1, extra=("world_size 4", f"device {device}"))
+        assert answer(capsys, tmp_path / device)["where"][0]["accelerators"] == expected
+
+
 # --- DAWNBench -----------------------------------------------------------------------------------------------------
 
 ENTRY = {

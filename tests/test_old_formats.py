@@ -98,3 +98,11 @@ def test_two_records_on_one_line():
 def test_a_log_of_today_never_takes_this_path():
     log = loglines.parse(b':::MLLOG {"time_ms": 1, "key": "a", "value": 1, "metadata": {}, "event_type": "x"}\n')
     assert log.clean and log.records == 1
+
+
+def test_a_log_of_several_blocks(monkeypatch):
+    monkeypatch.setattr(loglines, "BLOCK_BYTES", 200)
+    log = loglines.parse(b"chatter\n" * 60 + ROUND_0_5)
+    assert [(e.key, log.line(e)) for e in log.events][:2] == [("submission_benchmark", 62), ("run_start", 62)]
+    assert [e.key for e in log.events].count("submission_benchmark") == 1
+    assert log.events[-1].key == "run_final" and log.line(log.events[-1]) == 71
