@@ -22,13 +22,17 @@ _EXPECTED_RECORD = '":::MLLOG " and one JSON object on one line'
 
 
 class Event(msgspec.Struct):
-    """One record. `time_ms` is in milliseconds since 1970, None where the record has no usable one."""
+    """One record.
+
+    `time_ms` is in milliseconds since 1970, None where the record has no usable one; `event_type` is empty where the
+    record has none.
+    """
 
     time_ms: int | float | None
     key: str
     value: Any
     metadata: dict[str, Any]
-    event_type: str | None = None
+    event_type: str
     namespace: Any = None
 
 
@@ -201,7 +205,7 @@ def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
         return None
     event_type = record.get("event_type")
     return Event(
-        time_ms, key, value, metadata, event_type if isinstance(event_type, str) else None, record.get("namespace")
+        time_ms, key, value, metadata, event_type if isinstance(event_type, str) else "", record.get("namespace")
     )
 
 

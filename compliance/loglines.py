@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import math
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -176,23 +175,15 @@ def _read(log: Log, keep: Keep | None) -> Log:
     kept: Collection[str] | None = None
     for block, whole in _blocks(log):
         log.size += len(block)
-        fast = _fast(block)
-        places: Sequence[int]
-        if fast is None:
-            log.clean = False
-            events, places = careful(block, first_line, log.faults)
-        elif not fast and old_formats.TOKEN.search(block):
-            log.clean = False
-            events, places = old_formats.events(block, first_line, log.faults, begins=not log.records)
-        elif whole:
-            events, places = fast, range(len(fast))
-            log._block = block
-        else:
-            events, places = fast, [-line for line in _record_lines(block, first_line)]
+        events, places = _records(log, block, whole, first_line)
         if not whole:
             first_line += len(LINE_END.findall(block))
-        last_ms = _find_back_steps(events, places, last_ms, log.back_steps)
         log.records += len(events)
+        times = [event.time_ms for event in events if event.time_ms is not None]
+        if times:
+            if times != sorted(times) or (last_ms is not None and times[0] < last_ms):
+                _note_back_steps(events, places, last_ms, log.back_steps)
+            last_ms = times[-1]
         if kept is None:
             log.events += events
             log._places += places
@@ -207,6 +198,21 @@ def _read(log: Log, keep: Keep | None) -> Log:
                     log.events.append(event)
                     log._places.append(place)
     return log
+
+
+def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list[Event], Sequence[int]]:
+    """The records of a block and their places, by the fast path if it can be taken."""
+    events = _fast(block)
+    if events is None:
+        log.clean = False
+        return careful(block, first_line, log.faults)
+    if not events and old_formats.TOKEN.search(block):
+        log.clean = False
+        return old_formats.events(block, first_line, log.faults, begins=not log.records)
+    if whole:
+        log._block = block
+        return events, range(len(events))
+    return events, [-line for line in _record_lines(block, first_line)]
 
 
 def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:
@@ -257,6 +263,7 @@ def _from_utf16(log: Log, data: bytes) -> bytes:
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_MEMBERS = (b'"time_ms"', b'"key"', b'"value"', b'"metadata"')
 _decode_lines = msgspec.json.Decoder(Event).decode_lines
 
 
@@ -267,33 +274,31 @@ def _fast(block: bytes) -> list[Event] | None:
     if block.count(b":::") != count and len(TOKEN_LIKE.findall(block)) != count:
         return None
     text = b"\n".join(found)
-    if any(text.count(b'"%s"' % member) != count for member in (b"time_ms", b"key", b"value", b"metadata")):
+    if any(text.count(member) != count for member in _MEMBERS):
         return None
     try:
         events = _decode_lines(text)
-        finite = all(map(math.isfinite, [event.time_ms for event in events]))  # type: ignore[arg-type]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, OverflowError):
-        return None  # TypeError: a time_ms of null
-    if len(events) != count or not finite or None in [event.event_type for event in events]:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return events
+    return events if len(events) == count and _usable(events) else None
 
 
-def _find_back_steps(
-    events: list[Event], places: Sequence[int], last: int | float | None, out: BackSteps
-) -> int | float | None:
-    times = [e.time_ms for e in events if e.time_ms is not None]
-    if not times:
-        return last
-    if (last is None or last <= times[0]) and times == sorted(times):
-        return times[-1]
+def _usable(events: list[Event]) -> bool:
+    """Whether the times of all events can be computed with: none is null, infinite or beyond 64 bits."""
+    times = [event.time_ms for event in events]
+    if None in times:
+        return False
+    return not times or (min(times) > -(2**63) and max(times) < 2**63)  # type: ignore[type-var, operator]
+
+
+def _note_back_steps(events: list[Event], places: Sequence[int], last: int | float | None, out: BackSteps) -> None:
+    """Note each record that is earlier than the one before it; `last` is the time before the first."""
     for event, place in zip(events, places, strict=True):
         if event.time_ms is None:
             continue
         if last is not None and event.time_ms < last:
             out.append(BackStep(place, last, event.time_ms))
         last = event.time_ms
-    return last
 
 
 def _record_lines(data: bytes, line: int) -> list[int]:
