@@ -32,7 +32,8 @@ IN_SAMPLES = {
 }
 _TWO_METRICS = "stable_diffusion"  # its FID and CLIP score are logged apart, each at its own time
 _MOST_FID, _LEAST_CLIP = 90.0, 0.15
-_WORDS = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy", "train_samples", "run_stop")
+_SOUGHT = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy", "train_samples")
+_WORDS = (*_SOUGHT, "run_stop")
 _TOKEN = b":::MLLOG "
 
 
@@ -113,11 +114,13 @@ def _good(seen: dict[str, Any]) -> bool:
 def _records(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each record of which the text holds one of the words, with that text or, where it says the same, its key."""
     data = log.data
-    keyed = [event for event in log.events if any(word in event.key for word in _WORDS)] if log.clean else []
-    if log.clean and all(data.count(word.encode()) == sum(e.key.count(word) for e in keyed) for word in _WORDS):
-        for event in keyed:
-            yield event.key, {"key": event.key, "value": event.value, "metadata": event.metadata}
-        return
+    if log.clean:
+        wanted = {key for key in set(log.keys) if any(word in key for word in _WORDS)}
+        keyed = [event for key, event in zip(log.keys, log.events, strict=True) if key in wanted]
+        if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in _SOUGHT):
+            for event in keyed:
+                yield event.key, {"key": event.key, "value": event.value, "metadata": event.metadata}
+            return
     for line in _lines(data):
         start = line.rfind(_TOKEN)
         text = line[start + len(_TOKEN) :].decode("latin-1").strip()

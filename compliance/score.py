@@ -86,7 +86,7 @@ def score(results: ResultSet, *, valid: bool) -> Score:
     time = _variation(list(times), "ms")
     if not valid:
         reason = "no score: a rule is broken"
-    elif facts.quality_target is None:
+    elif facts.quality_target is None and results.suite:
         reason = "no score: this profile has no quality target"
     elif not times:
         reason = "no score: no run converged"
@@ -135,3 +135,9 @@ def _variation(values: list[Any], unit: str | None) -> Variation | None:
     population = statistics.pstdev(numbers) / mean
     sample = float(statistics.stdev(numbers) / mean) if len(numbers) > 1 else None
     return Variation(unit, min(numbers), mean, max(numbers), float(population), sample)
+
+
+if __name__ == "__main__":
+    from compliance.score_command import main
+
+    raise SystemExit(main())

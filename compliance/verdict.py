@@ -60,7 +60,10 @@ class LogVerdict:
 
 @dataclass
 class SetVerdict:
-    """What a result set is worth. `files` are its logs, `judged` how many of them hold one run each."""
+    """What a result set is worth. `files` are its logs, `judged` how many of them hold one run each.
+
+    `observed` is what the checker's `observe` made of the set.
+    """
 
     path: str
     benchmark: str | None
@@ -71,6 +74,7 @@ class SetVerdict:
     findings: list[Finding]
     valid: bool
     score: Score
+    observed: Any = None
 
 
 @dataclass
@@ -90,12 +94,17 @@ class Report:
 
 @dataclass(frozen=True)
 class Checker:
-    """How to judge. `ruleset` is None for an automatic choice, log by log. `keep_runs`: verdicts keep their records."""
+    """How to judge. `ruleset` is None for an automatic choice, log by log. `keep_runs`: verdicts keep their records.
+
+    `observe` is called with a folder and its logs' verdicts while these still hold their records; what it returns must
+    survive being sent from process to process.
+    """
 
     rules: list[Rule]
     ruleset: Ruleset | None = None
     partial: bool = False
     keep_runs: bool = False
+    observe: Callable[[str, list[LogVerdict]], Any] | None = None
 
     def check(self, paths: list[Path], jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> Report:
         """Judge the logs at `paths`: files, or folders of which each that holds logs is a result set.
@@ -130,6 +139,8 @@ class Checker:
         folder, files = group
         logs = [self.check_log(path) for path in files]
         one = None if folder is None else self.check_set(folder, logs)
+        if one is not None and self.observe is not None:
+            one.observed = self.observe(one.path, logs)
         if not self.keep_runs:
             for log in logs:
                 log.runs = []

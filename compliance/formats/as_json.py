@@ -28,7 +28,7 @@ def write(report: Report, context: Context) -> str:
         "result_sets": [_set(one) for one in report.sets],
         "skipped": [{"path": path, "reason": reason} for path, reason in report.skipped],
     }
-    return msgspec.json.format(msgspec.json.encode(_plain(table)), indent=1).decode()
+    return msgspec.json.format(msgspec.json.encode(plain(table)), indent=1).decode()
 
 
 def _log(log: LogVerdict) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def _set(one: SetVerdict) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """`value` with decimals as JSON numbers, and without anything that UTF-8 or JSON cannot hold."""
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {plain(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, str):
         return value.encode("utf-8", errors="replace").decode()
     if isinstance(value, Decimal):
