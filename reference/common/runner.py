@@ -221,7 +221,7 @@ def _summary(plan: Plan, jobs: Sequence[Job], console: Console) -> int:
     title = f"profile {plan.profile}, {plan.workers} at a time, {plan.threads} thread(s) each"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for column in ("task", "seed", "status", "quality / target", "at", "time to train", "log"):
-        table.add_column(column, no_wrap=column in ("task", "log"))
+        table.add_column(column, no_wrap=True)
     for job in jobs:
         state = job.state
         status = "not started" if job.process is None else state.status or "failed"

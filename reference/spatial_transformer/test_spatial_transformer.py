@@ -175,13 +175,14 @@ def test_a_digit_on_both_sides_of_the_split_is_refused():
         data.split(np.zeros((10, 28, 28), dtype=np.uint8), np.zeros(10, dtype=np.uint8))
 
 
-def test_distortion_follows_its_seed_and_keeps_the_digit(monkeypatch):
-    images, _, _ = data.drawn_digits(per_class=2)
-    first = data.distorted(images, seed=1)
-    assert first.shape == (20, 40, 40)
-    assert first.dtype == np.uint8
-    assert np.array_equal(first, data.distorted(images, seed=1))
-    assert not np.array_equal(first, data.distorted(images, seed=2))
+def test_distortion_follows_its_seeds_and_keeps_the_digit(monkeypatch):
+    images, labels, _ = data.drawn_digits(per_class=2)
+    first, twice = data.distorted(images, labels, [1]), data.distorted(images, labels, [1, 2])
+    assert first[0].shape == (20, 40, 40)
+    assert first[0].dtype == np.uint8
+    assert np.array_equal(twice[0][:20], first[0])
+    assert not np.array_equal(twice[0][20:], first[0])
+    assert np.array_equal(twice[1], np.concatenate([labels, labels]))
 
     class Middle:  # no rotation, the middle of the scales (0.875), no shift, clutter in the top left corner
         def random(self, shape, dtype):
@@ -190,7 +191,7 @@ def test_distortion_follows_its_seed_and_keeps_the_digit(monkeypatch):
             return draws
 
     monkeypatch.setattr(np.random, "default_rng", lambda seed: Middle())
-    plain = data.distorted(images, seed=1)
+    plain, _ = data.distorted(images, labels, [1])
     plain[:, :6, :6] = 0
     ink, before = plain.sum(axis=(1, 2), dtype=float), images.sum(axis=(1, 2), dtype=float)
     assert np.allclose(ink / before, 0.875**2, rtol=0.05)
@@ -200,15 +201,39 @@ def test_distortion_follows_its_seed_and_keeps_the_digit(monkeypatch):
     assert np.all(np.abs((top + bottom) / 2 - 19.5) <= 1.5)
 
 
-def test_each_epoch_is_distorted_anew_and_the_full_profile_is_not():
-    images, labels, _ = data.drawn_digits(per_class=1)
-    made = data.TrainingSet(images, labels, True, CPU)
-    assert torch.equal(made.epoch(1).images, made.epoch(1).images)
-    assert not torch.equal(made.epoch(1).images, made.epoch(2).images)
-    assert torch.equal(made.epoch(1).labels, torch.arange(10))
-    plain = data.TrainingSet(images, labels, False, CPU)
-    assert plain.epoch(1).images.shape == (10, 1, 28, 28)
-    assert math.isclose(float(plain.epoch(1).images.min()), -data.MEAN / data.STD, rel_tol=1e-5)
+def test_clutter_comes_from_another_digit():
+    """Digit i is uniformly i + 1: on its canvas are its own value (or what blurs into the background) and another."""
+    digits = np.broadcast_to(np.arange(1, 31, dtype=np.uint8)[:, None, None], (30, 28, 28)).copy()
+    canvas = np.zeros((30, 40, 40), dtype=np.uint8)
+    draws = np.random.default_rng(0).random((30, 5))
+    data._clutter(canvas, digits, draws)
+    for own, image in enumerate(canvas, start=1):
+        values = np.unique(image)
+        assert len(values) == 2  # the background and one piece
+        assert values[1] != own
+        assert (image == values[1]).sum() == 36
+
+
+def test_what_the_distorted_profiles_train_and_evaluate_on_is_disjoint():
+    told = []
+    run = SimpleNamespace(
+        profile=SimpleNamespace(name="smoke"), device=CPU, describe_data=lambda *facts: told.append(facts)
+    )
+    train_set, held_out = data.load(run)
+    assert told[0][:2] == (len(train_set.labels), len(held_out.labels)) == (384, 48)
+    assert train_set.images.shape == (384, 1, 40, 40)
+    trained = {image.numpy().tobytes() for image in train_set.images}
+    assert not trained & {image.numpy().tobytes() for image in held_out.images}
+    again, _ = data.load(run)
+    assert torch.equal(again.images, train_set.images)
+    assert told[0] == told[1]
+
+
+def test_pixels_are_normalised():
+    pixels = np.array([[[0, 255]]], dtype=np.uint8)
+    found = data._digits(pixels, np.array([7], dtype=np.uint8), CPU)
+    assert torch.allclose(found.images.flatten(), torch.tensor([-0.4242, 2.8215]), atol=1e-4)  # the usual ones of MNIST
+    assert found.labels.tolist() == [7]
 
 
 def test_the_embedded_data_is_what_the_benchmark_says():
@@ -222,7 +247,7 @@ def test_the_embedded_data_is_what_the_benchmark_says():
     assert source.sha256 == sources.sha256_of_file(sources.package_file(data.PACKAGE, data.VERSION, data.FILE)[0])
     train_part, held_out = data.split(images, labels)
     facts = benchmark.load(HERE).profiles["embedded"]
-    assert (len(train_part[1]), len(held_out[1])) == (facts.train_samples, facts.eval_samples)
+    assert (2 * len(train_part[1]), len(held_out[1])) == (facts.train_samples, facts.eval_samples)
     assert facts.packages == (f"{data.PACKAGE}=={data.VERSION}",)
 
 
@@ -247,7 +272,7 @@ def test_a_smoke_run_is_the_same_twice(tmp_path):
     assert len(first) == 2
     losses = [[record["value"] for record in records(log, "eval_loss")] for log in logs]
     assert losses[0] == losses[1] != losses[2]
-    assert [record["metadata"]["samples_count"] for record in records(logs[0], "epoch_stop")] == [192, 192]
+    assert [record["metadata"]["samples_count"] for record in records(logs[0], "epoch_stop")] == [384, 384]
 
 
 def test_settings_fit_the_benchmark():
@@ -268,10 +293,3 @@ def test_a_profile_without_data_says_what_it_expects(capsys, tmp_path):
 def records(path: Path, key: str) -> list[dict]:
     found = (json.loads(line.split(" ", 1)[1]) for line in path.read_text().splitlines())
     return [record for record in found if record["key"] == key]
-
-
-def test_evaluation_digits_share_no_image_with_any_epoch():
-    run = SimpleNamespace(profile=SimpleNamespace(name="smoke"), device=CPU, describe_data=lambda *told: None)
-    train_set, held_out = data.load(run)
-    trained = {image.numpy().tobytes() for epoch in range(1, 4) for image in train_set.epoch(epoch).images}
-    assert not trained & {image.numpy().tobytes() for image in held_out.images}
