@@ -56,7 +56,10 @@ DATA_SETS = {
     ),
     "smoke": DataSet("generated", 200, 400, 5_890, negatives=99),
 }
-LAYOUT = "DIR/ratings.csv with the header " + CSV_HEADER + ", from GroupLens's ml-20m.zip"
+ORIGINS = {
+    "ratings.csv": f"20,000,263 rows under the header {CSV_HEADER}, from GroupLens's ml-20m.zip",
+    "ml-100k.inter": "as in the package recbole==1.2.1",
+}
 
 
 @dataclass(frozen=True)
@@ -303,13 +306,15 @@ def find(run: runs.Run) -> tuple[Path | io.StringIO, sources.Source]:
     if run.profile.name == "smoke":
         text = made_up_ratings(expected.users, expected.items)
         return io.StringIO(text), sources.generated("made_up_ratings", "1", np.frombuffer(text.encode(), np.uint8))
-    if run.profile.name == "embedded":
+    if run.profile.name == "embedded" and run.data_dir is None:
         path, source = sources.package_file("recbole", "1.2.1", "dataset_example/ml-100k/ml-100k.inter")
     else:
-        folder = run.require_data_dir(LAYOUT)
-        path = folder / "ratings.csv"
+        name = "ml-100k.inter" if run.profile.name == "embedded" else "ratings.csv"
+        layout = f"DIR/{name}, {ORIGINS[name]}"
+        folder = run.require_data_dir(layout)
+        path = folder / name
         if not path.is_file():
-            raise SetupError(f"--data-dir {folder}: expected {LAYOUT}; found no ratings.csv")
+            raise SetupError(f"--data-dir {folder}: expected {layout}; found no {name}")
         source = sources.data_file(path, expected.name, "", folder)
     if expected.sha256 not in (None, source.sha256):
         raise SetupError(f"{source.file}: expected SHA-256 {expected.sha256}, found {source.sha256}")

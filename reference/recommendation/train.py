@@ -22,6 +22,7 @@ import torch
 from torch.nn import functional as F
 
 from reference.common import runs
+from reference.common.errors import SetupError
 
 from . import baselines, data, metric, model
 
@@ -64,19 +65,28 @@ PROFILES = {
 EVAL_USERS = 1024  # ranked at once; changes no result
 
 
+def build(run: runs.Run) -> tuple[model.NeuMF, torch.optim.Adam]:
+    """The network and its optimizer on the run's device. Raises SetupError for settings that make no sense."""
+    hp: Settings = run.settings
+    if hp.opt_name != "adam" or hp.held_out not in ("evaluation", "validation"):
+        raise SetupError(f"known are adam and evaluation or validation, not {hp.opt_name} and {hp.held_out}")
+    if min(hp.global_batch_size, hp.train_negatives, hp.max_epochs) < 1:
+        raise SetupError("--global-batch-size, --train-negatives and --max-epochs must be at least 1")
+    tables = data.DATA_SETS[run.profile.name]
+    try:
+        with run.device:  # the tables are made where they stay
+            net = model.NeuMF(tables.users, tables.items, hp.mf_dim, hp.mlp_layer_sizes)
+        betas = (hp.opt_adam_beta_1, hp.opt_adam_beta_2)
+        lr, eps = hp.opt_base_learning_rate, hp.opt_adam_epsilon
+        return net, torch.optim.Adam(net.parameters(), lr=lr, betas=betas, eps=eps, fused=True)
+    except ValueError as error:
+        raise SetupError(f"settings: {error}") from None
+
+
 def train(run: runs.Run) -> None:
     hp: Settings = run.settings
-    tables = data.DATA_SETS[run.profile.name]
-    with run.device:  # the tables are made where they stay
-        net = model.NeuMF(tables.users, tables.items, hp.mf_dim, hp.mlp_layer_sizes)
-        optimizer = torch.optim.Adam(
-            net.parameters(),
-            lr=hp.opt_base_learning_rate,
-            betas=(hp.opt_adam_beta_1, hp.opt_adam_beta_2),
-            eps=hp.opt_adam_epsilon,
-            fused=True,
-        )
-        generator = torch.Generator(run.device).manual_seed(run.seed)
+    net, optimizer = build(run)
+    generator = torch.Generator(run.device).manual_seed(run.seed)
 
     with run.timed():
         train_set, held_out = data.load(run)
