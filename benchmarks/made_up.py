@@ -13,10 +13,10 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.damage import VALUES
-from compliance.loglines import Event
 from compliance.mlperf import Ruleset
 from compliance.mlperf_grammar import test
 from compliance.mlperf_sheets import Rule, Sheet, SheetMissing
@@ -100,7 +100,8 @@ def _passing(case: Case, key: str, rule: Rule | None, chance: random.Random) -> 
     candidates += chance.sample(COMMON_VALUES, len(COMMON_VALUES))
     state = {"init_stopped": True, "init_started": True, "run_started": True, "global_batch_size": 16}
     for value in candidates:
-        event = Event(1, key, value, {name: values[0] for name, values in METADATA.items()})
+        metadata = {name: values[0] for name, values in METADATA.items()}
+        event = SimpleNamespace(time_ms=1, key=key, value=value, metadata=metadata)
         try:
             if all(test((text,))(event, state) for text in texts):
                 return value
@@ -118,13 +119,14 @@ def _known_name(case: Case) -> str:
 
 
 def _constants(text: str) -> list[Any]:
+    """The constants of a test, but for the names of a record's own members."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError:
         return []
     found: list[Any] = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant):
+        if isinstance(node, ast.Constant) and node.value not in ("value", "metadata"):
             found.append(node.value)
         elif isinstance(node, ast.List | ast.Set):
             found += [item.value for item in node.elts if isinstance(item, ast.Constant)]
