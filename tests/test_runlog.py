@@ -260,6 +260,20 @@ def test_discard_removes_the_file(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_nothing_can_be_written_after_closing(log):
+    log.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        log.event("seed", 1)
+
+
+def test_the_end_of_a_run_is_synced_to_the_disk(log, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(records(log.path)[-1]["key"]))
+    with log.clock():
+        log.event("x", 1)
+    assert synced == ["run_stop"]
+
+
 def test_the_official_parser_takes_every_line(log):
     log.event("seed", 1, {"text": ":::MLLOG is only a word here"})
     log.event("names", "ünïcode \u2028 line\nbreaks \x85")

@@ -146,6 +146,15 @@ def test_a_copied_task_runs_under_its_new_name(project, tmp_path):
     as_script = subprocess.run([sys.executable, script, *flags], cwd=tmp_path, env=environment(), capture_output=True)
     assert as_script.returncode == 0, as_script.stderr
     assert value(tmp_path / "as_script.txt", "submission_benchmark") == "under_a_new_name"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "-m", "reference.under_a_new_name.train"]
+    flags = ["--profile", "smoke", "--log-file", tmp_path / "by_torchrun.txt"]
+    by_torchrun = subprocess.run([*torchrun, *flags], cwd=project, env=environment(), capture_output=True, timeout=100)
+    assert by_torchrun.returncode == 0, by_torchrun.stderr
+    values = [
+        [record["value"] for record in records(tmp_path / name) if record["key"] == "eval_accuracy"]
+        for name in ("as_script.txt", "by_torchrun.txt")
+    ]
+    assert values[0] == values[1]
 
 
 def test_runs_are_laid_out_as_a_submission(project, tmp_path):

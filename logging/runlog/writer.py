@@ -91,7 +91,7 @@ class RunLog:
         return self._write("start", key, value, metadata)
 
     def end(self, key: str, value: object = None, metadata: Mapping[str, object] | None = None) -> int:
-        """Log the end of an interval, with the key that ends it (`epoch_stop`), and flush."""
+        """Log the end of an interval, with the key that ends it (`epoch_stop`). `run_stop` is synced to the disk."""
         return self._write("end", key, value, metadata)
 
     @contextmanager
@@ -166,7 +166,7 @@ class RunLog:
         getattr(self._mllogger, kind)(key=key, value=said, metadata=notes, time_ms=now, stack_offset=depth + 3)
         if key == keys.RUN_START:
             self.started = True
-        if kind == "end" and self._descriptor is not None and key == keys.RUN_STOP:
+        if key == keys.RUN_STOP and self._descriptor is not None:
             os.fsync(self._descriptor)
         return now
 

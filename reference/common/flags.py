@@ -23,7 +23,9 @@ def parser(description: str, settings: type, profiles: list[str]) -> argparse.Ar
     )
     made.add_argument("--seed", type=_seed, default=1, help="one integer for everything random (default: 1)")
     made.add_argument("--data-dir", type=Path, help="folder of the real data set, in its owners' layout")
-    made.add_argument("--log", type=Path, help="the log file (default: a new one in runs/<task>/)")
+    # torchrun takes a plain --log for a beginning of its own --log-dir: the longer name is for it
+    log_help = "the log file (default: a new one in runs/<task>/); after torchrun write --log-file"
+    made.add_argument("--log", "--log-file", dest="log", metavar="FILE", type=Path, help=log_help)
     made.add_argument("--overwrite", action="store_true", help="replace an existing log file")
     made.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="auto: cuda where there is one")
     made.add_argument("--deterministic", action="store_true", help="refuse operations without a deterministic form")
