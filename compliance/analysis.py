@@ -7,6 +7,7 @@ what it costs. HPC AI500: valid FLOPS.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -282,4 +283,4 @@ def valid_flops(flops: float | None, achieved: float | None, target: float | Non
     if flops is None or achieved is None or target is None or achieved <= 0 or target <= 0:
         return None
     ratio = achieved / target if better == "higher" else target / achieved
-    return flops * float(ratio**VALID_FLOPS_EXPONENT)
+    return flops * math.prod([ratio] * VALID_FLOPS_EXPONENT)

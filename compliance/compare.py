@@ -163,7 +163,7 @@ def _statement(a: Result, b: Result, change: float | None, test: Welch | None) -
     if change is None:
         return f"no comparison: {counts} reached the target"
     word = "slower" if change > 0 else "faster"
-    size = f"B is {abs(change):.2%} {word}"
+    size = f"B is {abs(change):.2%} {word}" if change else "B takes as long as A"
     if test is None:
         return f"{size}; too few runs, or no variation at all, to say whether that is chance ({counts})"
     certainty = f"Welch t = {test.t:.2f}, df = {test.df:.1f}, p = {test.p:.2g}, {counts}"
@@ -201,7 +201,7 @@ def _summary(compared: list[Pair]) -> Table:
             batches = {r.batch for r in runs}
             row["batch"] = batches.pop() if len(batches) == 1 else None
             qualities = [o.quality for o in result.counted if o.quality is not None]
-            row["quality_mean"] = statistics.fmean(qualities) if qualities else None
+            row["quality_mean"] = sum(qualities) / len(qualities) if qualities else None
             if side == "B":
                 row["change"], row["statement"] = one.change, one.statement
                 row["welch"] = None if one.welch is None else vars(one.welch)

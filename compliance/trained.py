@@ -156,8 +156,8 @@ def measure(run: Run, facts: Facts) -> Trained:
     """One run in numbers."""
     run.facts = facts
     target = facts.quality_target
-    if target is None and isinstance(run.value("eval_target"), int | float):
-        target = float(run.value("eval_target"))  # round 0.5
+    if target is None:
+        target = _number(run.value("eval_target"))  # round 0.5
     trained = Trained(run.path, run.benchmark or "unknown", str(run.value("submission_platform") or ""))
     if run.profile:
         trained.benchmark += f"/{run.profile}"
@@ -176,8 +176,7 @@ def measure(run: Run, facts: Facts) -> Trained:
         trained.eval_ms = _evaluating(run, begin, end)
     trained.samples = _samples(run, trained)
     trained.flops_per_second = _flops(run, trained)
-    batch = run.value("global_batch_size") or run.value("input_batch_size")
-    trained.batch = batch if isinstance(batch, int) and not isinstance(batch, bool) else None
+    trained.batch = _whole(run.value("global_batch_size") or run.value("input_batch_size"))
     if str(run.value("device")).startswith("cuda"):
         trained.world_size = _count(run.value("world_size"))
     trained.settings = _settings(run)
@@ -224,7 +223,7 @@ def _evaluations(
         exact = None
         if is_0_5:
             exact = Fraction(sum(start <= time for start in old_epochs or ())) or None
-        elif (progress := one.progress(trained.unit)) is not None and math.isfinite(progress):
+        elif (progress := one.progress(trained.unit)) is not None and abs(progress) < _MOST_PROGRESS:
             exact = Fraction(progress) + (1 if numbers_from_0 else 0)
         trained.progress = exact if exact is not None else trained.progress
         value = one.value if one.value is not None else _number(one.event.value)
@@ -236,10 +235,10 @@ def _evaluations(
 
 
 def _number(value: object) -> float | None:
-    """A number that a log wrote as text (round 0.6)."""
+    """A finite number, also one that a log wrote as text (round 0.6); None for anything else."""
     try:
-        number = float(value) if isinstance(value, str) else math.nan
-    except ValueError:
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
+    except (ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -293,19 +292,26 @@ def _samples(run: Run, trained: Trained) -> Fraction | None:
     if trained.unit == "samples_count" or trained.progress is None:
         return trained.progress
     size = run.value("train_samples") or run.value("preproc_num_train_examples")
-    return trained.progress * size if isinstance(size, int) and not isinstance(size, bool) else None
+    return None if _whole(size) is None else trained.progress * size
+
+
+def _whole(value: object) -> int | None:
+    """A whole number above 0, of a size that counts something."""
+    usable = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**63
+    return value if usable else None  # type: ignore[return-value]
 
 
 def _flops(run: Run, trained: Trained) -> float | None:
     """FLOPs a second: `flops_per_second` as logged, or `flops_per_sample` times the samples a second."""
-    direct, each = run.value("flops_per_second"), run.value("flops_per_sample")
-    if isinstance(direct, int | float) and direct > 0:
-        return float(direct)
-    if isinstance(each, int | float) and each > 0 and trained.samples and trained.time_ms:
-        return float(each * trained.samples / trained.time_ms * 1000)
+    direct, each = _number(run.value("flops_per_second")), _number(run.value("flops_per_sample"))
+    if direct is not None and direct > 0:
+        return direct
+    if each is not None and each > 0 and trained.samples and trained.time_ms:
+        return each * float(trained.samples * 1000 / trained.time_ms)
     return None
 
 
+_MOST_PROGRESS = 1e30  # samples; a log that claims more is broken, and its number of no use
 _NO_SETTINGS = ("submission_", "eval_", "epoch_", "block_", "run_", "init_", "train_loop", "train_epoch", "cache_")
 _MEASURED = {"seed", "samples_per_second", "throughput", "tracked_stats", "train_loss", "time_to_train_ms", "baseline"}
 _MEASURED |= {"epoch_time_ms", "block_time_ms", "peak_memory_bytes", "software", "data_source", "thread_count"}

@@ -196,6 +196,18 @@ def test_valid_flops_of_a_log(tmp_path, capsys):
     assert answer(capsys, tmp_path)["flops"][0]["valid_flops_per_second"] == pytest.approx(2e10)
 
 
+def test_numbers_beyond_reason_are_no_numbers(tmp_path, capsys):
+    huge = "1" + "0" * 400
+    log(tmp_path / "one/result_0.txt", "one", 100, 2, extra=(f"opt_x {huge}", f"flops_per_sample {huge}"))
+    text = (tmp_path / "one/result_0.txt").read_text()
+    for change in ('"value": 32', '"value": 1000', '"value": 0.7', '"epoch_num": 2', '"value": 0.05'):
+        assert change in text
+        (tmp_path / "one/result_0.txt").write_text(text.replace(change, change.partition(": ")[0] + f": {huge}"))
+        for form in ("text", "csv", "json", "markdown"):
+            assert analyze.main([str(tmp_path), "--all-runs", "--format", form]) == 0
+        assert capsys.readouterr().err == ""
+
+
 def test_csv_is_one_table(systems, capsys):
     assert analyze.main([str(systems), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

@@ -122,6 +122,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Fraction):
         short = exact(value)
         return short if isinstance(short, int) else float(short)
+    if isinstance(value, int) and abs(value) >= 2**63:
+        return str(value)  # more than JSON numbers are read with
     if isinstance(value, str):
         return value.encode("utf-8", errors="replace").decode()
     return value
