@@ -17,7 +17,7 @@ from compliance.benchmarks import FactsError
 from compliance.console import progress_bar, say
 from compliance.rule import Rule, all_rules
 from compliance.rulesets import AUTO, RulesetError, resolve
-from compliance.verdict import Checker, Report
+from compliance.verdict import Checker, Report, observe_submission
 
 CHECKER_RULES = {
     "X001": "No rule crashes. A rule that does is a defect of the checker, and the verdict is not to be trusted.",
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
             parser.error("no path given")
         chosen, left_out = _choose(rules, options.select, options.ignore)
         ruleset = None if options.ruleset == AUTO else resolve(options.ruleset)
-        checker = Checker(chosen, ruleset, options.partial)
+        checker = Checker(chosen, ruleset, options.partial, observe=observe_submission)
         with progress_bar(options.format == "text") as progress:
             report = checker.check([Path(path) for path in options.paths], options.jobs, progress)
     except (FactsError, RulesetError, FileNotFoundError, _CallError) as error:
@@ -122,8 +122,8 @@ def _choose(rules: list[Rule], select: str | None, ignore: str | None) -> tuple[
 
 
 def _list(rules: list[Rule]) -> str:
-    lines = [f"{rule.id}  {rule.severity:7}  {rule.scope:3}  {rule.name:32}  {rule.title}" for rule in rules]
-    return "\n".join(lines + [f"{id}  error    -    {'':32}  {text}" for id, text in CHECKER_RULES.items()])
+    lines = [f"{rule.id}  {rule.severity:7}  {rule.scope:10}  {rule.name:32}  {rule.title}" for rule in rules]
+    return "\n".join(lines + [f"{id}  error    {'-':10}  {'':32}  {text}" for id, text in CHECKER_RULES.items()])
 
 
 def _explain(id: str, rules: list[Rule]) -> int:

@@ -33,6 +33,33 @@ def joules(folder: Path, run_ms: float) -> float:
     return total
 
 
+def faults(folder: Path, names: list[str]) -> list[tuple[str, str]]:
+    """What is wrong with the meter logs in a ``power`` folder of the runs called `names`: (path, message)."""
+    found: list[tuple[str, str]] = []
+    counts: dict[str, tuple[int, int]] = {}
+    for name in names:
+        home = folder / name
+        if not home.is_dir():
+            found.append((str(home), "the run has no meter logs"))
+            continue
+        kinds = []
+        for kind in ("node", "sw"):
+            files = sorted(path.stem for path in home.glob(f"{kind}_*.txt"))
+            if files != sorted(f"{kind}_{number}" for number in range(len(files))):
+                found.append((str(home), f"the {kind} logs are not numbered from 0: {', '.join(files)}"))
+            kinds.append(len(files))
+        counts[name] = (kinds[0], kinds[1])
+        if not kinds[0]:
+            found.append((str(home), "the run has no node_*.txt"))
+    common = max(counts.values(), key=list(counts.values()).count, default=None)
+    for name, each in counts.items():
+        if each != common and common is not None:
+            found.append(
+                (str(folder / name), f"{each[0]} nodes and {each[1]} switches, others {common[0]} and {common[1]}")
+            )
+    return found
+
+
 def _events(path: Path) -> list[Any]:
     try:
         return [event for event in loglines.read(path).events if event.time_ms is not None]

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from compliance import energy, rcp_check
-from compliance.mlperf_records import Unreadable, official_records
+from compliance.mlperf_records import OLD_VERSION, Unreadable, official_records
 from compliance.rcp_points import PointsError
 from compliance.submission import RESULT_NAME
 
 SCALING = "scaling.json"
 FIRST_ROUND_WITH_POINTS = (1, 0)
+_READ = ("run_start", "run_stop", "number_of_nodes", "accelerators_per_node")
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,10 @@ class Observed:
 
 @dataclass(frozen=True)
 class FolderFacts:
-    """What was observed in one folder. `factor`: what its scaling.json says, None without one or with an unusable one,
-    then `factor_fault`. `epochs`: progress at the target, olympic mean with one run left out at each end.
+    """What was observed in one folder.
+
+    `factor` is what its scaling.json says, None without one or with an unusable one; `factor_fault` says why then.
+    `epochs` is the progress at the target, as mean without the least and the most. `untested`: why convergence is not.
     """
 
     runs: list[Observed] = field(default_factory=list)
@@ -62,6 +65,8 @@ class FolderFacts:
     batch_size: float | None = None
     epochs: float | None = None
     has_power: bool = False
+    power_faults: list[tuple[str, str]] = field(default_factory=list)
+    untested: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ def observe(folder: str, logs: Sequence[Any]) -> FolderFacts:
         runs.append(run)
     factor, fault = read_factor(Path(folder))
     facts = FolderFacts(runs, factor, fault, has_power=power.is_dir())
+    if facts.has_power:
+        facts = replace(facts, power_faults=energy.faults(power, [Path(run.path).name.split(".")[0] for run in runs]))
     return _with_convergence(facts, folder, list(by_path.values()), others)
 
 
@@ -113,7 +120,7 @@ def _observe_log(path: str, log: Any) -> Observed:
     if not log.official.valid:
         return Observed(path, reason="refused by the round's rules")
     try:
-        records = official_records(log.runs[0].log, log.ruleset.official).items
+        records = _records(log.runs[0].log, log.ruleset.official)
     except Unreadable as error:
         return Observed(path, crash=str(error))
     start = stop = None
@@ -123,13 +130,20 @@ def _observe_log(path: str, log: Any) -> Observed:
             start = float(record.time_ms)
         elif record.key == "run_stop":
             stop = float(record.time_ms)
-        elif record.key in ("number_of_nodes", "accelerators_per_node"):
+        else:
             scale.setdefault(record.key, record.value)
         if start is not None and stop is not None:
             break
     if start is None or stop is None:
         return Observed(path, reason="no run_start or no run_stop")
     return Observed(path, start, stop, scale=_scale(scale))
+
+
+def _records(log: Any, ruleset: Any) -> list[Any]:
+    """The records that matter here, as the official reader sees them; of a clean log they are the events."""
+    if log.clean and ruleset.version != OLD_VERSION:
+        return [event for key, event in zip(log.keys, log.events, strict=True) if key in _READ]
+    return [record for record in official_records(log, ruleset).items if record.key in _READ]
 
 
 def _scale(said: dict[str, Any]) -> int | None:
@@ -164,8 +178,8 @@ def _with_convergence(facts: FolderFacts, folder: str, logs: list[Any], others: 
         held += rcp_check.read_folder(others, ruleset)
     try:
         verdict = rcp_check.check(folder, held, ruleset)
-    except PointsError:
-        return facts
+    except (PointsError, ImportError) as error:
+        return replace(facts, untested=str(error))
     verdict = replace(verdict, points=[], hull=[])
     if verdict.official is None:
         return replace(facts, convergence=verdict)

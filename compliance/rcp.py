@@ -34,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     except (rcp_make.EvidenceError, FactsError) as error:
         print(clean_lines(str(error)), file=sys.stderr)
         return 1
-    except (OSError, PointsError, RulesetError) as error:
+    except (OSError, PointsError, RulesetError, ImportError) as error:
         print(f"compliance.rcp: {clean(error)}", file=sys.stderr)
         return 2
 

@@ -32,8 +32,8 @@ IN_SAMPLES = {
 }
 _TWO_METRICS = "stable_diffusion"  # its FID and CLIP score are logged apart, each at its own time
 _MOST_FID, _LEAST_CLIP = 90.0, 0.15
-_SOUGHT = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy", "train_samples")
-_WORDS = (*_SOUGHT, "run_stop")
+_SOUGHT = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy")
+_WORDS = (*_SOUGHT, "train_samples", "run_stop")
 _TOKEN = b":::MLLOG "
 
 
@@ -81,7 +81,7 @@ def _official_run(log: Log, version: str, bert_samples: bool) -> Convergence:
     progress: Any = None
     value, converged = INFINITE, False
     metrics: dict[Any, dict[str, Any]] = {}
-    for text, record in _records(log):
+    for text, record in _records(log, bert_samples):
         evaluation = "eval_error" in text or "eval_accuracy" in text
         if "global_batch_size" in text:
             batch_size = record["value"]
@@ -111,13 +111,14 @@ def _good(seen: dict[str, Any]) -> bool:
     return bool(seen["FID"] <= _MOST_FID and seen["CLIP"] >= _LEAST_CLIP)
 
 
-def _records(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
+def _records(log: Log, bert_samples: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each record of which the text holds one of the words, with that text or, where it says the same, its key."""
     data = log.data
     if log.clean:
         wanted = {key for key in set(log.keys) if any(word in key for word in _WORDS)}
         keyed = [event for key, event in zip(log.keys, log.events, strict=True) if key in wanted]
-        if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in _SOUGHT):
+        sought = (*_SOUGHT, "train_samples") if bert_samples else _SOUGHT
+        if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in sought):
             for event in keyed:
                 yield event.key, {"key": event.key, "value": event.value, "metadata": event.metadata}
             return

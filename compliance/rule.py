@@ -1,8 +1,9 @@
 """A rule, a finding, and the register of all rules.
 
-A rule is a function over a `Run` or a `ResultSet` that yields findings. Its id is a subject letter and three digits
-that are never used again for something else; its name is the bad pattern; its docstring is its page in rules.md, the
-text of ``--explain`` and two of its tests. It reads the model alone: it parses nothing, prints nothing, opens nothing.
+A rule is a function over a `Run`, a `ResultSet` or a `Submission` that yields findings. Its id is a subject letter and
+three digits that are never used again for something else; its name is the bad pattern; its docstring is its page in
+rules.md, the text of ``--explain`` and two of its tests. It reads the model alone: it parses nothing, prints nothing,
+opens nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from typing import Any, Literal
 
 Severity = Literal["error", "warning"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning")
+Scope = Literal["run", "set", "submission"]
+_SCOPES: dict[str, Scope] = {"ResultSet": "set", "Submission": "submission"}
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule: `scope` is "run" or "set"; `suite_only` keeps it from logs that are judged by an MLPerf round."""
+    """One rule: `scope` says what it looks at; `suite_only` keeps it from logs that are judged by an MLPerf round."""
 
     id: str
     name: str
     severity: Severity
     source: str
     suite_only: bool
-    scope: Literal["run", "set"]
+    scope: Scope
     check: Callable[[Any], Iterator[Finding]] = field(repr=False)
 
     @property
@@ -91,7 +94,7 @@ def rule(
             raise ValueError(f"rule id {id} is used by {taken.name} and by {check.__name__}")
         (parameter,) = inspect.signature(check).parameters.values()
         name = getattr(parameter.annotation, "__name__", str(parameter.annotation))
-        scope: Literal["run", "set"] = "set" if name == "ResultSet" else "run"
+        scope = _SCOPES.get(name, "run")
         _REGISTER[id] = Rule(id, check.__name__, severity, source, suite_only, scope, check)
         return check
 

@@ -360,6 +360,11 @@ class ResultSet:
     suite: bool = True
 
     @property
+    def weak(self) -> bool:
+        """Whether the runs are models trained at the same time (MLPerf HPC), of which there may be any number."""
+        return not self.suite and PurePath(self.path).parent.name == "weak"
+
+    @property
     def may_miss(self) -> int:
         """How many runs may fail to converge: as many as are dropped at the slow end."""
         return self.facts.dropped

@@ -8,7 +8,6 @@ Nothing is ever written into a submission.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -18,11 +17,8 @@ from compliance.systems import System, read
 
 RESULT_NAME = "result_*.txt"
 PARAMS = "package_checker_params"
-FLAGS = {
-    "rcp-bypass": "a failed convergence test does not invalidate the set",
-    "seed-checker-bypass": "seeds that are missing or used twice do not invalidate the set",
-}
-"""What a params file may ask for, in a system's or a benchmark's folder."""
+FLAGS = {"rcp-bypass": ("U019",), "seed-checker-bypass": ("I007", "I008", "I009", "S003")}
+"""What a params file in a system's or a benchmark's folder may ask for, with the rules that then only warn."""
 
 ALIASES = {"mask": "maskrcnn"}
 MOST_BYTES = 50 << 20
@@ -72,15 +68,23 @@ class Params:
     flags: list[tuple[str, Path, int]] = field(default_factory=list)
     unknown: list[tuple[str, Path, int]] = field(default_factory=list)
 
-    def holds(self, flag: str) -> bool:
-        return any(name == flag for name, _, _ in self.flags)
+    @property
+    def mild(self) -> set[str]:
+        """The rules that only warn."""
+        return {rule for flag, _, _ in self.flags for rule in FLAGS[flag]}
 
 
-def read_params(folders: Iterable[Path]) -> Params:
-    """The params files directly in `folders`, lines stripped. A file that cannot be read is one unknown line."""
+def params_of(folder: Path) -> Params:
+    """The params files that hold for a folder of runs: its own and its system's; none outside of a submission.
+
+    Lines are stripped. A file that cannot be read is one unknown line.
+    """
     params = Params()
-    for folder in folders:
-        path = folder / PARAMS
+    place = place_of(folder)
+    if place is None:
+        return params
+    for home in [folder, *list(folder.absolute().parents)[: 2 if place.scaling else 1]]:
+        path = home / PARAMS
         if not path.is_file():
             continue
         try:
@@ -127,6 +131,7 @@ class Submission:
     large: list[tuple[str, int]] = field(default_factory=list)
     broken_links: list[str] = field(default_factory=list)
     odd_names: list[str] = field(default_factory=list)
+    misplaced: list[str] = field(default_factory=list)
     official: bool = False
     version: tuple[int, ...] = ()
     findings: list[Any] = field(default_factory=list)
@@ -135,6 +140,12 @@ class Submission:
     @property
     def valid(self) -> bool:
         return not any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def overrides(self) -> list[tuple[str, str, int]]:
+        """Every flag of a params file: the flag, the file, the line."""
+        found = {(flag, str(path), line) for folder in self.folders for flag, path, line in folder.params.flags}
+        return sorted(found, key=lambda one: one[1:])
 
     def system(self, name: str) -> System:
         """The description of a system; one with a fault where there is none."""
@@ -149,20 +160,22 @@ def gather(paths: list[Path], logs: list[Any], sets: list[Any], skipped: list[tu
     for log in logs:
         members.setdefault(os.path.dirname(log.path), []).append(log)
     found: dict[Path, Submission] = {}
+    astray: list[str] = []
     for one in sets:
         place = place_of(Path(one.path))
         if place is None:
+            astray += [one.path] if misplaced(Path(one.path)) else []
             continue
         submission = found.get(place.root) or _begin(found, place, one.path)
         folder = ResultFolder(place, one.path, one, members.get(one.path, []))
         folder.empty = [path for path, _ in skipped if _is_result_in(path, one.path)]
-        above = Path(one.path).parent
-        folder.params = read_params([above.parent, above, Path(one.path)] if place.scaling else [above, Path(one.path)])
+        folder.params = params_of(Path(one.path))
         submission.folders.append(folder)
         _learn_round(submission, folder.logs)
     for root, submission in found.items():
         for path in paths:
             _look(submission, root, path)
+        submission.misplaced = [path for path in astray if root in Path(path).absolute().parents]
     return [found[root] for root in sorted(found)]
 
 

@@ -179,6 +179,8 @@ def _choose_factor(cell: Cell, normalize: str) -> None:
             cell.notes.append(f"scaling.json says {facts.factor!r}, the convergence test gives {computed!r}")
     elif normalize == "computed" and computed > 1:
         cell.factor, cell.factor_source = computed, "the convergence test"
+    if facts.untested:
+        cell.notes.append(f"convergence is not tested: {facts.untested}")
     if outcome is not None and outcome.passed is False:
         cell.notes.append(f"the convergence test fails: {outcome.message}")
 

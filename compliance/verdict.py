@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ from compliance.rule import Finding, Rule, run_rules
 from compliance.rulesets import Ruleset, RulesetError, choose
 from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, ResultSet, Run, split_runs
 from compliance.score import Score, score
+from compliance.submission import Submission, gather, params_of, place_of
 
 WORTH_PROCESSES = 64  # logs: below this, starting processes takes longer than they save
 _Group = tuple[str | None, list[Path]]
+_SIZE_KEYS = ("global_batch_size", "number_of_nodes", "accelerators_per_node")
 NOT_LOGS = {".py", ".pyc", ".md", ".rst", ".ipynb", ".html", ".c", ".cc", ".cpp", ".cu", ".h"}
 
 
@@ -86,10 +88,12 @@ class Report:
     skipped: list[tuple[str, str]]
     partial: bool = False
     left_out: list[str] = field(default_factory=list)
+    submissions: list[Submission] = field(default_factory=list)
 
     @property
     def valid(self) -> bool:
-        return all(log.valid for log in self.logs) and all(one.valid for one in self.sets)
+        judged: list[LogVerdict | SetVerdict | Submission] = [*self.logs, *self.sets, *self.submissions]
+        return all(one.valid for one in judged)
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,12 @@ class Checker:
             report.sets += [one] if one is not None else []
             if progress is not None:
                 progress(len(report.logs), total)
+        report.submissions = gather(paths, report.logs, report.sets, skipped)
+        rules = [rule for rule in self.rules if rule.scope == "submission"]
+        for submission in report.submissions:
+            found = run_rules(rules, submission, submission.path, suite=not submission.official)
+            mild = {folder.path: folder.params.mild for folder in submission.folders}
+            submission.findings = [overridden(finding, mild.get(finding.path, set())) for finding in found]
         return report
 
     def _judged(self, work: list[_Group], jobs: int) -> Iterator[tuple[list[LogVerdict], SetVerdict | None]]:
@@ -138,6 +148,9 @@ class Checker:
         """Judge the logs of one folder, and them as a set; without a folder, the logs alone."""
         folder, files = group
         logs = [self.check_log(path) for path in files]
+        mild = set() if folder is None else params_of(Path(folder)).mild
+        for log in logs if mild else ():
+            log.findings = [overridden(finding, mild) for finding in log.findings]
         one = None if folder is None else self.check_set(folder, logs)
         if one is not None and self.observe is not None:
             one.observed = self.observe(one.path, logs)
@@ -206,7 +219,7 @@ class Checker:
             verdict.fingerprint = first.fingerprint
         else:
             verdict.converged = False
-        verdict.identity = {key: first.value(key) for key in (*IDENTITY_KEYS, "global_batch_size")}
+        verdict.identity = {key: first.value(key) for key in (*IDENTITY_KEYS, *_SIZE_KEYS)}
         verdict.seeds = [seed for run in runs for seed in run.seeds]
         return verdict
 
@@ -217,6 +230,7 @@ class Checker:
         suite = all(run.suite for run in runs)
         results = ResultSet(folder, runs, [member.path for member in members], facts, self.partial, suite)
         findings = run_rules([rule for rule in self.rules if rule.scope == "set"], results, folder, suite=suite)
+        findings = [overridden(finding, params_of(Path(folder)).mild) for finding in findings]
         valid = all(member.valid for member in members) and not any(f.severity == "error" for f in findings)
         return SetVerdict(
             path=folder,
@@ -229,6 +243,22 @@ class Checker:
             valid=valid,
             score=score(results, valid=valid),
         )
+
+
+def overridden(finding: Finding, mild: set[str]) -> Finding:
+    """The finding, as a warning if its rule is one of `mild`."""
+    if finding.rule not in mild or finding.severity != "error":
+        return finding
+    return replace(finding, severity="warning", message=f"{finding.message} (overridden by package_checker_params)")
+
+
+def observe_submission(folder: str, logs: list[LogVerdict]) -> Any:
+    """What the rules about submissions need of a set; None for one that is in no submission."""
+    if place_of(Path(folder)) is None:
+        return None
+    from compliance.official_score import observe
+
+    return observe(folder, logs)
 
 
 def _judge_officially(log: Log, ruleset: Ruleset | None, runs: list[Run]) -> Any:

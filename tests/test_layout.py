@@ -14,7 +14,7 @@ ALLOWED = {
     "reference/common": {"reference", "runlog", "torch", "numpy", "rich", "tomli", "psutil", "cpuinfo", "pynvml"},
     "compliance": {"compliance", "msgspec", "rich", "tomli"},
 }
-INSIDE_A_COMMAND = {"pandas", "scipy", "yaml", "plotly", "jinja2", "duckdb"}
+INSIDE_A_COMMAND = {"numpy", "pandas", "scipy", "yaml", "plotly", "jinja2", "duckdb"}
 FORBIDDEN_IN_TASKS = {"torchvision", "torchaudio", "timm", "compliance", "apex"}
 
 

@@ -1,10 +1,10 @@
 """Every rule fires on the logs under its ``Fails::`` and stays silent on those under its ``Passes::``."""
 
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 import pytest
 
-from compliance import examples, mlperf
+from compliance import example_submissions, examples, mlperf
 from compliance.official import breaches, refusal
 from compliance.rule import Finding, Rule, all_rules, run_rules
 from compliance.run import MODEL_KEYS, ResultSet, Run, split_runs
@@ -22,8 +22,17 @@ def judge_by_round(run: Run, text: str) -> None:
         run.official_crash = (str(official.crash), official.crash_line) if official.valid is None else None
 
 
-def judge(rule: Rule, text: str) -> list[Finding]:
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Where an example submission is written."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def judge(rule: Rule, text: str, folder: Path) -> list[Finding]:
     """The rule's findings on an example."""
+    if rule.scope == "submission":
+        return run_rules([rule], example_submissions.submission(text, folder), "submission", suite=True)
     facts = examples.facts_of(text)
     logs = examples.logs(text)
     if rule.scope == "run":
@@ -51,15 +60,15 @@ def cases(heading):
 
 
 @pytest.mark.parametrize(("rule", "text"), cases("Fails"))
-def test_fails(rule, text):
-    found = judge(rule, text)
+def test_fails(rule, text, folder):
+    found = judge(rule, text, folder)
     assert {finding.rule for finding in found} == {rule.id}
     assert all(finding.severity == rule.severity and finding.message for finding in found)
 
 
 @pytest.mark.parametrize(("rule", "text"), cases("Passes"))
-def test_passes(rule, text):
-    assert judge(rule, text) == []
+def test_passes(rule, text, folder):
+    assert judge(rule, text, folder) == []
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

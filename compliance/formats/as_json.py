@@ -26,6 +26,17 @@ def write(report: Report, context: Context) -> str:
         "rules_left_out": report.left_out,
         "logs": [_log(log) for log in report.logs],
         "result_sets": [_set(one) for one in report.sets],
+        "submissions": [
+            {
+                "path": one.path,
+                "name": one.name,
+                "valid": one.valid,
+                "systems": sorted(one.systems),
+                "overrides": [{"flag": flag, "path": path, "line": line} for flag, path, line in one.overrides],
+                "findings": [{**finding.as_dict(), "path": finding.path} for finding in one.findings],
+            }
+            for one in report.submissions
+        ],
         "skipped": [{"path": path, "reason": reason} for path, reason in report.skipped],
     }
     return msgspec.json.format(msgspec.json.encode(plain(table)), indent=1).decode()

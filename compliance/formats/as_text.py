@@ -9,6 +9,7 @@ from typing import Any
 from compliance.formats.context import Context
 from compliance.rule import Finding
 from compliance.score import Score, Variation, exact
+from compliance.submission import FLAGS, Submission
 from compliance.verdict import LogVerdict, Report, SetVerdict
 
 SHOWN_SKIPPED = 20
@@ -25,6 +26,8 @@ def write(report: Report, context: Context) -> str:
         lines.append(_log(log, context))
     for one in report.sets:
         lines += ["", *_set(one, context)]
+    for submission in report.submissions:
+        lines += ["", *_submission(submission, context)]
     lines += ["", _verdict(report, context)]
     return "\n".join(lines) + "\n"
 
@@ -119,6 +122,19 @@ def _variation(variation: Variation) -> str:
     return f"{values}; run-to-run variation {variation.population:.2%} (population deviation){sample}"
 
 
+def _submission(one: Submission, context: Context) -> Iterator[str]:
+    for finding in one.findings:
+        yield _finding(finding, context)
+    for flag, path, line in one.overrides:
+        yield f"{clean(path)}:{line}: override {flag}: {', '.join(FLAGS[flag])} only warn here"
+    counts = f"{_many(len(one.folders), 'set')} of {_many(len(one.systems), 'system')}"
+    yield f"{clean(one.path)}: submission of {clean(one.name)}: {_state(one.valid, context)}, {counts}"
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def _verdict(report: Report, context: Context) -> str:
     state = _state(report.valid, context)
     counts = f"{len(report.logs)} logs, {len(report.sets)} result sets"
@@ -127,6 +143,9 @@ def _verdict(report: Report, context: Context) -> str:
         notes.append("partial: run counts were not asked for")
     if report.left_out:
         notes.append(f"rules left out: {', '.join(report.left_out)}; this is no full verdict")
+    flags = sorted({flag for one in report.submissions for flag, _, _ in one.overrides})
+    if flags:
+        notes.append(f"overrides by package_checker_params: {', '.join(flags)}")
     official = [log.official.valid for log in report.logs if log.official is not None]
     if official:
         notes.append(f"official: {official.count(True)} of {len(official)} logs valid")
