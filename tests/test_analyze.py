@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from compliance import analysis, analyze, dawnbench, subsets
+from compliance import analysis, analyze, dawnbench, loglines, subsets
 from compliance.analysis import Options
+from compliance.benchmarks import Facts
 from compliance.examples import record
+from compliance.run import Run
 from compliance.spread import bootstrap, olympic, runs_needed, spread
-from compliance.trained import Trained, TrainedSet, read_sets
+from compliance.trained import Trained, TrainedSet, measure, read_sets
 
 
 def log(path, benchmark, seconds, epochs, *, status="success", target=0.7, extra=(), init=2):
@@ -194,6 +196,20 @@ def test_valid_flops():
 def test_valid_flops_of_a_log(tmp_path, capsys):
     log(tmp_path / "one/result_0.txt", "one", 100, 2, extra=("flops_per_sample 1e9",))
     assert answer(capsys, tmp_path)["flops"][0]["valid_flops_per_second"] == pytest.approx(2e10)
+
+
+def test_success_has_to_be_proved_where_there_is_a_target():
+    lines = ["run_start", "eval_accuracy 0.5 epoch_num=1", "run_stop status=success", "eval_accuracy 0.8 epoch_num=2"]
+    late = loglines.parse("\n".join(record(1000 * n, line) for n, line in enumerate(lines)).encode())
+    for profile, target, expected in (
+        ("embedded", 0.7, False),
+        ("embedded", 0.5, True),
+        (None, 0.7, True),
+        (None, 0.9, False),
+        (None, None, True),
+    ):
+        facts = Facts(benchmark="one", profile=profile, quality_target=target)
+        assert measure(Run(late, late.events, None), facts).converged == expected, (profile, target)
 
 
 def test_numbers_beyond_reason_are_no_numbers(tmp_path, capsys):
