@@ -99,6 +99,26 @@ PROFILES = {
 SAMPLES = 12  # pictures that --samples writes
 
 
+CHOICES = {
+    "network": ("resnet101", "small"),
+    "opt_name": ("sgd", "adamw"),
+    "opt_learning_rate_decay_schedule": ("step", "linear"),
+}
+
+
+def check(hp: Settings) -> None:
+    """Raise SetupError for settings that mean nothing here, whatever the division."""
+    for name, allowed in CHOICES.items():
+        if getattr(hp, name) not in allowed:
+            flag = "--" + name.replace("_", "-")
+            raise runs.SetupError(f"{flag} {getattr(hp, name)}: expected one of {', '.join(allowed)}")
+    start, *end = hp.opt_learning_rate_decay_boundary_epochs
+    if hp.opt_learning_rate_decay_schedule == "linear" and (len(end) != 1 or start >= end[0]):
+        raise runs.SetupError(
+            "--opt-learning-rate-decay-boundary-epochs: linear decay has two, where it starts and ends"
+        )
+
+
 def learning_rate(hp: Settings, step: int, steps_per_epoch: int) -> float:
     """The learning rate of the step with this number, from 0."""
     rate = hp.opt_base_learning_rate
@@ -135,6 +155,7 @@ def optimizer_of(net: torch.nn.Module, hp: Settings) -> torch.optim.Optimizer:
 
 def train(run: runs.Run) -> None:
     hp: Settings = run.settings
+    check(hp)
     net = build(run)
     optimizer = optimizer_of(net, hp)
     how = loss.Sampling(
