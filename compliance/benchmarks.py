@@ -102,7 +102,8 @@ class Facts:
 
     `quality_range` is in the unit of the metric; `eval_every` in that of `progress` (epochs, or samples). `dropped` is
     the number of runs that scoring leaves out at each end. `untimed_evaluations`: evaluations are made after the run,
-    so that their place in the log counts and not their time (MiniGo).
+    so that their place in the log counts and not their time (MiniGo). `numbers_as_text`: the round's logs may quote
+    numbers.
     """
 
     benchmark: str
@@ -122,6 +123,7 @@ class Facts:
     runs: int | None = None
     dropped: int = 1
     untimed_evaluations: bool = False
+    numbers_as_text: bool = False
     hyperparameters: Mapping[str, Constraint] = field(default_factory=dict)
     subsets: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()

@@ -72,6 +72,7 @@ def _round_facts(ruleset: Ruleset, name: str, division: str) -> Facts | None:
         runs=runs,
         dropped=_DROPPED.get(name, 1),
         untimed_evaluations=name in _UNTIMED_EVALUATIONS,
+        numbers_as_text=ruleset.official.version == "0.6.0",
     )
 
 
