@@ -219,9 +219,9 @@ def _end(jobs: Sequence[Job], console: Console) -> None:
 
 def _summary(plan: Plan, jobs: Sequence[Job], console: Console) -> int:
     title = f"profile {plan.profile}, {plan.workers} at a time, {plan.threads} thread(s) each"
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in ("task", "seed", "status", "quality / target", "at", "time to train", "log"):
-        table.add_column(column, no_wrap=True)
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in ("task", "seed", "status", "quality", "at", "time", "log"):
+        table.add_column(column, no_wrap=column in ("task", "seed", "log"))
     for job in jobs:
         state = job.state
         status = "not started" if job.process is None else state.status or "failed"
