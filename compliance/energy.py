@@ -67,11 +67,18 @@ def _events(path: Path) -> list[Any]:
         raise NoEnergy(f"{path}: {error.strerror or error}") from None
 
 
+def _ms(event: Any) -> float:
+    try:
+        return float(event.time_ms)
+    except OverflowError:
+        raise NoEnergy("a time that is no number of milliseconds") from None
+
+
 def _node(path: Path, run_ms: float) -> float:
     start = stop = previous = last = None
     watt_ms, efficiency = 0.0, 1.0
-    for event in sorted(_events(path), key=lambda event: float(event.time_ms)):
-        time = float(event.time_ms)
+    for event in sorted(_events(path), key=_ms):
+        time = _ms(event)
         if event.key == "power_measurement_start":
             start = previous = time
         elif event.key == "power_reading" and start is not None and stop is None:

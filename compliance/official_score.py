@@ -8,7 +8,6 @@ in scaling.json. `observe` takes what is needed from the logs of one folder whil
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -21,6 +20,7 @@ from compliance.rcp_points import PointsError
 from compliance.submission import RESULT_NAME
 
 SCALING = "scaling.json"
+MOST_FACTOR = 1000
 FIRST_ROUND_WITH_POINTS = (1, 0)
 _READ = ("run_start", "run_stop", "number_of_nodes", "accelerators_per_node")
 
@@ -105,8 +105,8 @@ def read_factor(folder: Path) -> tuple[float | None, str]:
         factor = json.loads(path.read_text(encoding="utf-8"))["scaling_factor"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         return None, f"no scaling_factor can be read: {error!r}"
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not math.isfinite(factor) or factor <= 0:
-        return None, f"scaling_factor is no positive number: {factor!r}"
+    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= MOST_FACTOR:
+        return None, f"scaling_factor is no number above 0, at most {MOST_FACTOR}: {factor!r:.60}"
     return float(factor), ""
 
 

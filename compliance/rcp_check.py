@@ -18,7 +18,7 @@ from compliance import loglines, rcp_runs
 from compliance.benchmarks import REFERENCE, Facts
 from compliance.loglines import Log
 from compliance.rcp_make import FILE_NAME
-from compliance.rcp_points import Outcome, Point, PointsError, Rules, judge, load, lower_hull, official_pruned
+from compliance.rcp_points import MOST, Outcome, Point, PointsError, Rules, judge, load, lower_hull, official_pruned
 from compliance.rcp_runs import Convergence, Folder, Mixed, Unreadable
 from compliance.rulesets import Ruleset
 from compliance.run import Run
@@ -148,6 +148,8 @@ def _judged(
         and benchmark not in official_table(ruleset.official.folder, ruleset.official.usage)
     ):
         crash = f"MLPerf's tool ends in a traceback: KeyError: {benchmark!r}"
+    if not _is_size(folder.batch_size) and not ruleset.suite and not crash:
+        crash = "MLPerf's tool ends in a traceback: TypeError"
     file = options.points or points_file(ruleset, benchmark)
     points: list[Point] = []
     if rules is not None and file is not None:
@@ -172,11 +174,15 @@ def _early(folder: Folder, rules: Rules | None, points: list[Point], benchmark: 
     """What is decided before any point is looked at, in the official order."""
     if rules is None or not points:
         return Outcome(None, f"no reference points for {benchmark}")
-    if folder.batch_size == -1 or isinstance(folder.batch_size, bool | str) or folder.batch_size is None:
+    if folder.batch_size == -1 or not _is_size(folder.batch_size):
         return Outcome(False, "Could not detect global_batch_size")
     if folder.values is None:
         return Outcome(False, "Insufficient convergence")
     return None
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < MOST
 
 
 def _strict(outcome: Outcome, values: list[float], rules: Rules) -> Outcome:

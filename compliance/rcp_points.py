@@ -19,6 +19,7 @@ from typing import Any
 
 ALPHA = 0.05
 TOLERANCE = 1e-4
+MOST = 1e18
 _UNITS = ("epochs to converge", "samples to converge")
 
 
@@ -106,7 +107,7 @@ def _point(path: Path, name: str, record: dict[str, Any], rules: Rules) -> Point
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MOST
 
 
 def _olympic(ordered: Sequence[float], rules: Rules) -> float:

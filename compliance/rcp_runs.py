@@ -16,6 +16,7 @@ from typing import Any
 from compliance.loglines import Log
 from compliance.run import Run
 
+MOST_PROGRESS = 1e18
 INFINITE = 1e9
 """Epochs of a run that did not converge, as MLPerf's tool writes them."""
 
@@ -101,10 +102,14 @@ def _official_run(log: Log, version: str, bert_samples: bool) -> Convergence:
             converged = record["metadata"]["status"] == "success"
             if converged and benchmark == _TWO_METRICS:
                 progress = min(step for step, seen in metrics.items() if _good(seen))
-            if converged and progress is None:
-                raise ValueError("run_stop before any evaluation")
+            if converged and not _is_progress(progress):
+                raise ValueError("no evaluation with progress before run_stop")
             value = progress if converged else INFINITE
     return Convergence(value, converged, batch_size, benchmark)
+
+
+def _is_progress(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < MOST_PROGRESS
 
 
 def _good(seen: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from compliance import score_formats
@@ -20,8 +21,8 @@ from compliance.console import progress_bar, say
 from compliance.official_score import observe
 from compliance.rule import all_rules
 from compliance.rulesets import AUTO, Ruleset, RulesetError, resolve
-from compliance.submission import Place, ResultFolder, Submission, gather, misplaced, place_of
-from compliance.table import NORMALIZATIONS, add_urls, build, round_benchmarks
+from compliance.submission import Place, ResultFolder, Submission, misplaced, place_of
+from compliance.table import NORMALIZATIONS, Table, add_urls, build, round_benchmarks
 from compliance.verdict import Checker, Report
 
 EPILOG = "Times are exact milliseconds inside; text shows three decimals, halves rounded up; CSV and JSON all digits."
@@ -33,29 +34,17 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.table != "scores" and options.format != "csv":
         parser.error("--table is for --format csv; text and json show all tables")
+    paths = [Path(path) for path in options.paths]
     try:
         given = None if options.ruleset == AUTO else resolve(options.ruleset)
-        checker = Checker(all_rules(), given, options.partial, observe=observe)
         with progress_bar(options.format == "text") as progress:
-            report = checker.check([Path(path) for path in options.paths], options.jobs, progress)
+            report = judge(paths, given, options.partial, options.jobs, progress)
         if not report.sets:
             return _nothing(options, report)
-        ruleset = _the_ruleset(report)
+        table, ruleset = make_table(report, options.normalize)
     except (FactsError, RulesetError, FileNotFoundError) as error:
         print(f"compliance.score: {error}", file=sys.stderr)
         return 2
-    out_of_place: list[tuple[str, str]] = []
-    submissions = _submissions([Path(path) for path in options.paths], report, out_of_place)
-    table = build(
-        submissions,
-        _benchmarks(ruleset),
-        suite=ruleset.suite,
-        partial=options.partial,
-        normalize=options.normalize,
-    )
-    table.left_out += out_of_place
-    table.skipped = table.left_out + report.skipped
-    add_urls(table, ruleset)
     say(score_formats.write(table, ruleset, options).rstrip("\n"))
     scored = [cell.minutes is not None for row in table.rows for cell in row.cells.values()]
     scored += [bool(cell.weak and cell.weak.minutes) for row in table.rows for cell in row.weak.values()]
@@ -83,6 +72,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--official", action="store_true", help="what MLPerf's summarizer prints, defects included")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes to use (default: all cores)")
     return parser
+
+
+def judge(
+    paths: list[Path],
+    ruleset: Ruleset | None,
+    partial: bool = False,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Judge everything below `paths`, and observe what scores are made of."""
+    return Checker(all_rules(), ruleset, partial, observe=observe).check(paths, jobs, progress)
+
+
+def make_table(report: Report, normalize: str) -> tuple[Table, Ruleset]:
+    """The table of a report by `judge`. Raises RulesetError where the logs are of several rulesets, or of none."""
+    ruleset = _the_ruleset(report)
+    out_of_place: list[tuple[str, str]] = []
+    submissions = _submissions(report, out_of_place)
+    table = build(submissions, _benchmarks(ruleset), suite=ruleset.suite, partial=report.partial, normalize=normalize)
+    table.left_out += out_of_place
+    table.skipped = table.left_out + report.skipped
+    add_urls(table, ruleset)
+    return table, ruleset
 
 
 def _nothing(options: argparse.Namespace, report: Report) -> int:
@@ -113,12 +125,12 @@ def _benchmarks(ruleset: Ruleset) -> list[str]:
     return round_benchmarks(official.folder.parent.parent, official.usage, official.version)
 
 
-def _submissions(paths: list[Path], report: Report, out_of_place: list[tuple[str, str]]) -> list[Submission]:
+def _submissions(report: Report, out_of_place: list[tuple[str, str]]) -> list[Submission]:
     """The submissions; sets that are in none are put by the organization and platform that their logs name.
 
     Sets in a submission's results where no tool looks are added to `out_of_place`.
     """
-    found = gather(paths, report.logs, report.sets, report.skipped)
+    found = list(report.submissions)
     loose: dict[tuple[str, str, str], Submission] = {}
     for one in report.sets:
         if place_of(Path(one.path)) is not None:

@@ -181,7 +181,7 @@ def _shown(cell: Cell | None, table: Table, official: bool) -> str:
         return "none" if cell.official.minutes is None else f"{cell.official.minutes:.3f}"
     if cell.exact_ms is None:
         return "none"
-    mark = "*" if cell.defect or cell.notes or not cell.verdict.score.official else ""
+    mark = "*" if cell.defect or cell.notes or cell.broken or not cell.verdict.score.official else ""
     return _rounded(cell, table) + mark
 
 
@@ -221,12 +221,19 @@ def _about(cell: Cell, table: Table, explain: bool) -> Iterator[str]:
         yield f"no score: {cell.reason}"
     elif cell.verdict.score.reason:
         yield cell.verdict.score.reason
+    if cell.broken:
+        yield f"broken rules: {broken_rules(cell)}"
     yield from cell.notes
     if cell.defect:
         said = "none" if cell.official.minutes is None else f"{cell.official.minutes!r} minutes"
         yield f"MLPerf's summarizer: {cell.official.crash or said}; {DEFECTS[cell.defect]}"
     if explain:
         yield from _explained(cell, table)
+
+
+def broken_rules(cell: Cell) -> str:
+    """The rules that are broken, with how often if more than once."""
+    return ", ".join(rule if count == 1 else f"{rule} ({count})" for rule, count in cell.broken.items())
 
 
 def _explained(cell: Cell, table: Table) -> Iterator[str]:
@@ -292,6 +299,7 @@ def _cell(cell: Cell, table: Table) -> dict[str, Any]:
         "official_score": score.official and cell.minutes is not None,
         "reason": cell.reason or score.reason or None,
         "notes": cell.notes,
+        "broken_rules": cell.broken,
         "energy_joules": cell.official.energy,
         "convergence_test": None if outcome is None else {
             "official": outcome.official and {"passed": outcome.official.passed, "message": outcome.official.message},

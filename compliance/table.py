@@ -22,6 +22,7 @@ NORMALIZATIONS = ("published", "computed", "none")
 DEFECTS = {
     "run-count": "MLPerf's summarizer does not count the runs of a set",
     "broken-rule": "MLPerf's summarizer takes a log that breaks a rule for a run that did not converge, and drops it",
+    "unseen": "MLPerf's summarizer goes by the round's rules, which do not ask for what is broken in these logs",
     "set-rule": "MLPerf's summarizer does not compare the runs of a set: seeds, batch sizes, copies",
     "status": "MLPerf's summarizer does not look at the status of a run, and scores aborted ones",
     "clock": "MLPerf's summarizer takes what clock records come handy, also in the wrong order",
@@ -36,7 +37,8 @@ class Cell:
     """The result of one set of runs in the table.
 
     `minutes` is the normalized score, None with the `reason`; `exact_ms` the same, exact, before normalization.
-    `factor` multiplies it, from `factor_source`: scaling.json, the convergence test, or nothing.
+    `factor` multiplies it, from `factor_source`: scaling.json, the convergence test, or nothing. `broken`: how often
+    each rule is broken here.
     """
 
     benchmark: str
@@ -50,6 +52,7 @@ class Cell:
     reason: str = ""
     defect: str = ""
     notes: list[str] = field(default_factory=list)
+    broken: dict[str, int] = field(default_factory=dict)
     weak: WeakScore | None = None
 
 
@@ -155,8 +158,6 @@ def cell_of(benchmark: str, verdict: Any, facts: FolderFacts, normalize: str) ->
     score = verdict.score
     if score.value_ms is None:
         cell.reason = score.reason.removeprefix("no score: ")
-        broken = sorted({finding.rule for finding in verdict.findings if finding.severity == "error"})
-        cell.notes += [f"broken rules of the set: {', '.join(broken)}"] if broken else []
     else:
         cell.exact_ms = score.value_ms
         kept = [float(part.time_ms) / 60 / 1000 for part in score.parts if part.kept and part.time_ms is not None]
@@ -198,8 +199,8 @@ def explain_difference(cell: Cell) -> None:
     parts = verdict.score.parts
     if official.crash:
         cell.defect = "traceback"
-    elif any(not run.counts for run in cell.facts.runs) and ours is None and not verdict.valid and not rules:
-        cell.defect = "broken-rule"
+    elif not verdict.valid and not rules:
+        cell.defect = "broken-rule" if any(not run.counts for run in cell.facts.runs) else "unseen"
     elif "S001" in rules:
         cell.defect = "run-count"
     elif rules - {"S002"}:
@@ -208,8 +209,6 @@ def explain_difference(cell: Cell) -> None:
         cell.defect = "name"
     elif "S002" in rules or any(part.time_ms is None for part in parts):
         cell.defect = "status"
-    elif not verdict.valid:
-        cell.defect = "broken-rule"
     else:
         cell.defect = "unknown"
 
@@ -231,6 +230,7 @@ def build(submissions: list[Submission], benchmarks: list[str], *, suite: bool, 
                 names.append(column)
             facts = folder.verdict.observed
             cell = cell_of(column, folder.verdict, facts, normalize)
+            cell.broken = _broken(folder, submission)
             if folder.place.scaling == "weak":
                 cell.weak = weak_score(facts, folder.verdict.facts.runs)
                 row.weak[column] = cell
@@ -244,6 +244,21 @@ def build(submissions: list[Submission], benchmarks: list[str], *, suite: bool, 
     if suite:
         names.sort()
     return table
+
+
+def _broken(folder: Any, submission: Submission) -> dict[str, int]:
+    """How often each rule is broken by a set, its logs, or the submission in the set's folder.
+
+    The convergence test is left out: it speaks for itself.
+    """
+    here = Path(folder.path)
+    findings = [*folder.verdict.findings, *(finding for log in folder.logs for finding in log.findings)]
+    findings += [f for f in submission.findings if Path(f.path) == here or here in Path(f.path).parents]
+    counts: dict[str, int] = {}
+    for finding in sorted(findings, key=lambda finding: str(finding.rule)):
+        if finding.severity == "error" and finding.rule != "U019":
+            counts[finding.rule] = counts.get(finding.rule, 0) + 1
+    return counts
 
 
 def column_of(verdict: Any) -> str:
