@@ -65,7 +65,7 @@ def edit(lines: list[str], chance: random.Random, change: Any) -> list[str]:
     try:
         members = json.loads(body)
         change(members)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return lines
     return [*lines[:number], head + token + json.dumps(members), *lines[number + 1 :]]
 
