@@ -110,4 +110,7 @@ def _switch(path: Path, run_ms: float) -> float:
 def _number(event: Any, path: Path) -> float:
     if isinstance(event.value, bool) or not isinstance(event.value, int | float):
         raise NoEnergy(f"{path}: {event.key} is no number")
-    return float(event.value)
+    try:
+        return float(event.value)
+    except OverflowError:
+        raise NoEnergy(f"{path}: {event.key} is out of all range") from None

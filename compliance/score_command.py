@@ -90,7 +90,8 @@ def make_table(report: Report, normalize: str) -> tuple[Table, Ruleset]:
     ruleset = _the_ruleset(report)
     out_of_place: list[tuple[str, str]] = []
     submissions = _submissions(report, out_of_place)
-    table = build(submissions, _benchmarks(ruleset), suite=ruleset.suite, partial=report.partial, normalize=normalize)
+    usage = "suite" if ruleset.suite else ruleset.official.usage
+    table = build(submissions, _benchmarks(ruleset), usage=usage, partial=report.partial, normalize=normalize)
     table.left_out += out_of_place
     table.skipped = table.left_out + report.skipped
     add_urls(table, ruleset)

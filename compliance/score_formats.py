@@ -42,7 +42,7 @@ def write_csv(table: Table, which: str, *, official: bool) -> str:
     rows = []
     for row in table.rows:
         has = row.weak if which == "weak" else row.cells
-        if (has or which != "weak") and row.listed:
+        if row.listed and (has if which == "weak" else row.strong):
             values: dict[str, Any] = {**row.values, "details_url": row.details_url, "code_url": row.code_url}
             values |= {
                 "host_processors_count": _whole(row.values["host_processors_count"]),
@@ -124,7 +124,7 @@ def write_text(table: Table, ruleset: Ruleset, *, official: bool, explain: bool)
         rows = sorted((row for row in table.rows if row.division == division), key=_row_order)
         yield ""
         yield f"division {clean(division) or 'not said'}"
-        strong = [row for row in rows if row.cells or not row.weak]
+        strong = [row for row in rows if row.cells]
         if strong:
             yield from _grid(strong, table, lambda row, name: _shown(row.cells.get(name), table, official))
         weak = [row for row in rows if row.weak]

@@ -120,6 +120,7 @@ class ResultFolder:
 class Submission:
     """One organization's folder, or the part of it that was given. `files`: every file and folder in that part.
 
+    `system_folders` are all folders in its results, also those without logs; empty unless the whole of it was given.
     `path` and all paths in it are written as the caller wrote them. `official`: an MLPerf round judges it; `version`
     is that round as numbers. `loose`: no submission at all, but sets of runs in other folders.
     """
@@ -132,6 +133,7 @@ class Submission:
     broken_links: list[str] = field(default_factory=list)
     odd_names: list[str] = field(default_factory=list)
     misplaced: list[str] = field(default_factory=list)
+    system_folders: list[str] = field(default_factory=list)
     official: bool = False
     version: tuple[int, ...] = ()
     findings: list[Any] = field(default_factory=list)
@@ -212,6 +214,10 @@ def _look(submission: Submission, root: Path, given: Path) -> None:
                 _note(submission, os.path.join(folder, name), name)
     systems = Path(submission.path, "systems")
     wanted = {folder.place.system for folder in submission.folders}
+    if start.absolute() == root:
+        results = Path(submission.path, "results")
+        found = sorted(path.name for path in results.iterdir() if path.is_dir()) if results.is_dir() else []
+        submission.system_folders = found
     if start.absolute() == root and systems.is_dir():
         wanted |= {path.name.removesuffix(".json") for path in systems.glob("*.json")}
     for name in sorted(wanted - set(submission.systems)):

@@ -60,7 +60,8 @@ class Cell:
 class Row:
     """One system. `values` are the columns of MLPerf's summary before the benchmarks, as it writes them.
 
-    `listed`: MLPerf's summary has the row, which it leaves out where the description lacks a field.
+    `listed`: MLPerf's summary has the row, which it leaves out where the description lacks a field. `strong`: it has
+    it among the strong scaling scores, in MLPerf HPC only if there is a folder of that name.
     """
 
     system: System
@@ -70,6 +71,7 @@ class Row:
     cells: dict[str, Cell] = field(default_factory=dict)
     weak: dict[str, Cell] = field(default_factory=dict)
     listed: bool = True
+    strong: bool = True
     details_url: str = ""
     code_url: str = ""
 
@@ -132,11 +134,12 @@ def head_values(system: System, private_id: str) -> dict[str, str]:
     }
 
 
-def row_of(submission: Submission, name: str) -> Row:
+def row_of(submission: Submission, name: str, *, hpc: bool = False) -> Row:
     """The row of one system, without its results."""
     system = submission.system(name)
     identifier = _private_id(Path(submission.path, "results", name, "privateid.json"))
     row = Row(system, name, submission.name, head_values(system, identifier))
+    row.strong = not hpc or Path(submission.path, "results", name, "strong").is_dir()
     row.listed = submission.loose or all(key in system.fields for key in _NEEDED)
     return row
 
@@ -213,22 +216,26 @@ def explain_difference(cell: Cell) -> None:
         cell.defect = "unknown"
 
 
-def build(submissions: list[Submission], benchmarks: list[str], *, suite: bool, partial: bool, normalize: str) -> Table:
-    """The table of `submissions`; `benchmarks` are the round's, in its order (the suite's are those that were run)."""
+def build(submissions: list[Submission], benchmarks: list[str], *, usage: str, partial: bool, normalize: str) -> Table:
+    """The table of `submissions`; `benchmarks` are the round's, in its order (the suite's are those that were run).
+
+    usage: "suite", "training" or "hpc".
+    """
+    suite, hpc = usage == "suite", usage == "hpc"
     rows: list[Row] = []
     names = list(benchmarks)
     table = Table(rows, names, suite, partial, normalize)
     for submission in submissions:
         by_system: dict[str, Row] = {}
         for folder in submission.folders:
-            row = by_system.setdefault(folder.place.system, row_of(submission, folder.place.system))
+            row = by_system.setdefault(folder.place.system, row_of(submission, folder.place.system, hpc=hpc))
             column = column_of(folder.verdict) if suite else folder.place.benchmark
             if column not in names and not suite:
                 table.left_out.append((folder.path, f"{column} is no benchmark of the round"))
                 continue
             if column not in names:
                 names.append(column)
-            facts = folder.verdict.observed
+            facts = folder.verdict.observed or FolderFacts()
             cell = cell_of(column, folder.verdict, facts, normalize)
             cell.broken = _broken(folder, submission)
             if folder.place.scaling == "weak":
@@ -240,6 +247,8 @@ def build(submissions: list[Submission], benchmarks: list[str], *, suite: bool, 
                 row.cells[column] = cell
             if row.system.missing:
                 _name_by_logs(row, folder.logs)
+        for name in () if suite else submission.system_folders:
+            by_system.setdefault(name, row_of(submission, name, hpc=hpc))
         rows += by_system.values()
     if suite:
         names.sort()

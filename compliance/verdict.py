@@ -153,7 +153,13 @@ class Checker:
             log.findings = [overridden(finding, mild) for finding in log.findings]
         one = None if folder is None else self.check_set(folder, logs)
         if one is not None and self.observe is not None:
-            one.observed = self.observe(one.path, logs)
+            try:
+                one.observed = self.observe(one.path, logs)
+            except Exception as error:  # as for a single log
+                text = f"the checker stopped with {type(error).__name__}: {error}"
+                hint = "this is a defect, please report it"
+                one.findings.append(Finding(text, hint=hint, rule="X001", path=one.path))
+                one.valid = False
         if not self.keep_runs:
             for log in logs:
                 log.runs = []

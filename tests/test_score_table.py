@@ -390,6 +390,63 @@ def test_weak_scaling_is_models_a_minute():
     assert "differ" in weak_score(FolderFacts([*runs[:9], Observed("x", 0.0, 1.0, scale=4)]), 10).reason
 
 
+def cosmoflow(path, seed, minutes, *, nodes=4):
+    """A log of HPC's cosmoflow, round 3.0."""
+    begin, stop = BEGIN + seed, BEGIN + int(minutes * MINUTE)
+    before = {
+        "submission_benchmark": "cosmoflow",
+        "submission_division": "closed",
+        "submission_org": "somebody",
+        "submission_platform": "a_system",
+        "submission_status": "onprem",
+        "number_of_nodes": nodes,
+        "accelerators_per_node": 8,
+        "seed": seed,
+        "init_start": None,
+        "global_batch_size": 64,
+        "opt_name": "sgd",
+        "opt_base_learning_rate": 0.001,
+        "opt_learning_rate_warmup_epochs": 4,
+        "opt_learning_rate_warmup_factor": 1,
+        "opt_learning_rate_decay_boundary_epochs": [16, 32],
+        "opt_learning_rate_decay_factor": [0.25, 0.125],
+        "train_samples": 524288,
+        "eval_samples": 65536,
+        "cache_clear": True,
+        "init_stop": None,
+        "run_start": None,
+    }
+    lines = [record(begin, key, value) for key, value in before.items()]
+    for key in ("epoch_start", "epoch_stop", "eval_start", "eval_stop"):
+        lines.append(record(stop - 3, key, epoch_num=9))
+    lines += [record(stop - 2, "eval_error", 0.1, epoch_num=9), record(stop, "run_stop", status="success")]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_weak_scaling_has_a_table_of_its_own(tmp_path, capsys):
+    root = tmp_path / "Somebody"
+    description(root)
+    for number in range(12):
+        cosmoflow(root / "results" / "a_system" / "weak" / "cosmoflow" / f"result_{number}.txt", number, 10 + number)
+    arguments = (tmp_path, "--ruleset", "mlperf-hpc-3.0", "--format")
+    _, captured = score(capsys, *arguments, "json")
+    (system,) = json.loads(captured.out)["systems"]
+    found = system["weak_scaling"]["cosmoflow"]
+    _, captured = score(capsys, *arguments, "csv", "--table", "weak")
+    rows = list(csv.DictReader(io.StringIO(captured.out)))
+    _, captured = score(capsys, *arguments, "csv")
+    assert list(csv.DictReader(io.StringIO(captured.out))) == []  # there is no folder strong
+    minutes = 21 * MINUTE / 60 / 1000  # from the first start to the last stop
+    assert (found["models"], found["accelerators_per_model"], found["minutes"]) == (12, 32, minutes)
+    assert found["models_per_minute"] == 12 / minutes
+    assert rows[0]["cosmoflow:number_of_models"] == "12.0"
+    assert rows[0]["cosmoflow:instance_scale"] == "32.0"
+    assert rows[0]["cosmoflow:time_to_train_all"] == repr(minutes)
+    _, captured = score(capsys, tmp_path, "--ruleset", "mlperf-hpc-3.0")
+    assert "0.571 (12 / 21.000, 32)" in captured.out
+
+
 # --- the suite's own, and wrong calls ---------------------------------------------------------------------------------
 
 
