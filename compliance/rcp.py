@@ -114,7 +114,8 @@ def _lines(one: rcp_check.Verdict) -> Iterator[str]:
     elif one.crash:
         yield f"    official:  none; {clean(one.crash)}"
     if one.official != one.corrected:
-        yield f"    corrected (true lower hull): {_outcome(one.corrected, one.unit)}"
+        label = "corrected (true lower hull):" if one.official or one.crash else "result:   "
+        yield f"    {label} {_outcome(one.corrected, one.unit)}"
 
 
 def _outcome(outcome: Outcome, unit: str) -> str:

@@ -1,11 +1,13 @@
 """check on submissions: found at any level, everything at once, overrides shown, read only."""
 
 import json
+import random
+import re
 from pathlib import Path
 
 import pytest
 
-from compliance import check, example_submissions, examples, submission, systems
+from compliance import check, example_submissions, examples, rcp, score_command, submission, systems
 from compliance.example_submissions import good_description
 
 SHA = "ab" * 32
@@ -302,3 +304,53 @@ def test_nothing_is_written(tmp_path, capsys, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     run(capsys, "round")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+# --- damaged input ----------------------------------------------------------------------------------------------------
+
+ODD = ("null", "[]", "{}", '"x"', "1e400", "-1", "NaN", "true", "0", '"\\ud800"', "[" * 50 + "]" * 50, "9" * 400, '""')
+
+
+def damage(path, rng):
+    """Cut, replace a value, shuffle, double or drop lines, insert bytes, or empty the file."""
+    data = path.read_bytes()
+    lines = data.split(b"\n")
+    values = list(re.finditer(rb': ("[^"]*"|-?[0-9.]+|null|true)', data))
+    what = rng.choice(["cut", "bytes", "value", "value", "value", "shuffle", "double", "drop", "empty"])
+    if what == "value" and values:
+        match = rng.choice(values)
+        data = data[: match.start(1)] + rng.choice(ODD).encode() + data[match.end(1) :]
+    elif what == "bytes":
+        place = rng.randrange(len(data) + 1)
+        data = data[:place] + rng.randbytes(5) + data[place:]
+    elif what in ("shuffle", "double", "drop"):
+        if what == "shuffle":
+            rng.shuffle(lines)
+        elif what == "double":
+            lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+        else:
+            del lines[rng.randrange(len(lines))]
+        data = b"\n".join(lines)
+    else:
+        data = data[: rng.randrange(len(data) + 1)] if what == "cut" else b""
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_damaged_submissions_get_answers(tmp_path, capsys, seed):
+    rng = random.Random(seed)
+    folder = a_submission(tmp_path / "Somebody")
+    (folder / "scaling.json").write_text('{"scaling_factor": 1.1}', encoding="utf-8")
+    (folder.parent / "package_checker_params").write_text("rcp-bypass\n", encoding="utf-8")
+    meters = folder / "power" / "result_0"
+    meters.mkdir(parents=True)
+    power = ["power_measurement_start", "power_reading 100", "power_measurement_stop"]
+    (meters / "node_0.txt").write_text("\n".join(examples.expand(power)), encoding="utf-8")
+    files = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    for _ in range(4):
+        damage(rng.choice(files), rng)
+    for main, forms in ((check.main, ("text", "json")), (score_command.main, ("text", "csv", "json"))):
+        for form in forms:
+            assert main([str(tmp_path), "--ruleset", "suite", "--jobs", "1", "--format", form]) in (0, 1)
+            assert "X001" not in capsys.readouterr().out
+    assert rcp.main(["check", str(tmp_path), "--ruleset", "suite"]) in (0, 1)
