@@ -25,15 +25,42 @@ class Event(msgspec.Struct):
     """One record.
 
     `time_ms` is in milliseconds since 1970, None where the record has no usable one; `event_type` is empty where the
-    record has none.
+    record has none. `value` and `metadata` are decoded when they are first asked for: most records are never looked at.
     """
 
     time_ms: int | float | None
     key: str
-    value: Any
-    metadata: dict[str, Any]
+    raw_value: msgspec.Raw = msgspec.field(name="value")
+    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
     event_type: str
-    namespace: Any = None
+
+    @property
+    def value(self) -> Any:
+        """The record's value, as Python's json would decode it."""
+        if type(self.raw_value) is msgspec.Raw:
+            self.raw_value = _decoded(self.raw_value)
+        return self.raw_value
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The record's metadata; empty if it is no object."""
+        if type(self.raw_metadata) is msgspec.Raw:
+            metadata = _decoded(self.raw_metadata)
+            self.raw_metadata = metadata if isinstance(metadata, dict) else {}  # type: ignore[assignment]
+        return self.raw_metadata  # type: ignore[return-value]
+
+
+def new_event(time_ms: int | float | None, key: str, value: Any, metadata: dict[str, Any], event_type: str) -> Event:
+    """A record whose value and metadata are decoded already."""
+    return Event(time_ms, key, value, metadata, event_type)  # type: ignore[arg-type]
+
+
+def _decoded(raw: msgspec.Raw) -> Any:
+    """The value of JSON text that is well formed; numbers beyond a float's range come as Python's json has them."""
+    try:
+        return msgspec.json.decode(raw)
+    except msgspec.ValidationError:
+        return json.loads(bytes(raw))
 
 
 @dataclass(frozen=True)
@@ -204,9 +231,7 @@ def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     if not isinstance(key, str) or "value" not in record:
         return None
     event_type = record.get("event_type")
-    return Event(
-        time_ms, key, value, metadata, event_type if isinstance(event_type, str) else "", record.get("namespace")
-    )
+    return new_event(time_ms, key, value, metadata, event_type if isinstance(event_type, str) else "")
 
 
 def _time(value: Any, line: int, faults: Faults) -> int | float | None:

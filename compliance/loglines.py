@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -34,6 +35,9 @@ FEW_LINES = 3
 """So many line numbers are worked out one by one before those of all records are."""
 
 _RECORDS = re.compile(rb":::MLLOG ([^\r\n]*)")
+_RECORDS_WITHOUT_RETURNS = re.compile(
+    rb":::MLLOG (.*)"
+)  # the same where no line ends in a carriage return; 5 times as fast
 
 
 @dataclass(frozen=True)
@@ -195,6 +199,7 @@ def _read(log: Log, keep: Keep | None) -> Log:
         if kept is not None:
             for event, place in zip(events, places, strict=True):
                 if event.key in kept:
+                    event.value, event.metadata  # noqa: B018  decoded now, so that the block's text can go
                     log.events.append(event)
                     log._places.append(place)
     return log
@@ -243,6 +248,11 @@ def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:
 
 def _take(file: IO[bytes]) -> tuple[bytes, Exception | None]:
     """The next block of a file, shorter at its end; of a damaged gzip file what comes before the damage, and why."""
+    if isinstance(file, io.BufferedReader):
+        left = (
+            os.fstat(file.fileno()).st_size - file.tell()
+        )  # asking for a whole block costs more than reading a small file
+        return file.read(left + 1 if 0 < left < BLOCK_BYTES else BLOCK_BYTES), None
     if not isinstance(file, gzip.GzipFile):
         return file.read(BLOCK_BYTES), None
     pieces: list[bytes] = []
@@ -263,20 +273,31 @@ def _from_utf16(log: Log, data: bytes) -> bytes:
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_MEMBERS = (b'"time_ms"', b'"key"', b'"value"', b'"metadata"')
+_MEMBERS = (b'"time_ms"', b'"key"', b'"value"', b'"metadata": {')
+LONGEST_NUMBER = 4300
+_decode_lines_whole = msgspec.json.Decoder(dict[str, Any]).decode_lines
 _decode_lines = msgspec.json.Decoder(Event).decode_lines
 
 
 def _fast(block: bytes) -> list[Event] | None:
-    """All records of a block at once, or None where any doubt is left."""
-    found = _RECORDS.findall(block)
+    """All records of a block at once, or None where any doubt is left.
+
+    The decoder goes through every record's JSON, but leaves `value` and `metadata` as text until they are asked for.
+    What it does not see itself is looked for in the text: bytes that are not UTF-8, members that come twice, metadata
+    that is no object.
+    """
+    found = (_RECORDS if b"\r" in block else _RECORDS_WITHOUT_RETURNS).findall(block)
     count = len(found)
-    if block.count(b":::") != count and len(TOKEN_LIKE.findall(block)) != count:
+    if len(TOKEN_LIKE.findall(block)) != count:
         return None
     text = b"\n".join(found)
     if any(text.count(member) != count for member in _MEMBERS):
         return None
     try:
+        if not text.isascii():
+            text.decode()
+        if max(map(len, found), default=0) > LONGEST_NUMBER:
+            _decode_lines_whole(text)  # a number with more digits than Python takes is no JSON to any tool
         events = _decode_lines(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
