@@ -157,10 +157,11 @@ def check_closed(benchmark: Benchmark, settings: Any) -> None:
 
 def _fits(limit: str, bound: Any, value: Any) -> bool:
     numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    plain = list(value) if isinstance(value, tuple) else value  # TOML has lists only
     kinds = {"integer": int, "number": (int, float), "string": str, "boolean": bool, "list": (list, tuple)}
     tests = {
-        "one_of": lambda: value in bound,
-        "equals": lambda: value == bound or (isinstance(value, tuple) and list(value) == bound),
+        "one_of": lambda: plain in bound,
+        "equals": lambda: plain == bound,
         "above": lambda: numeric and value > bound,
         "min": lambda: numeric and value >= bound,
         "max": lambda: numeric and value <= bound,
