@@ -31,6 +31,10 @@ sweep: $(VENV)/.ready
 docs: $(VENV)/.ready
 	$(RUN) -m compliance.docs rules.md
 
+# LOGS: a folder of published rounds (LOGS/v5.1/...); TRUTH: optionally the official verdicts, recorded
+agreement: $(VENV)/.ready
+	$(RUN) -m benchmarks.agreement $(LOGS) $(if $(TRUTH),--truth $(TRUTH))
+
 $(VENV)/.ready: requirements.txt requirements-data.txt requirements-dev.txt setup.py pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet -r requirements-dev.txt

@@ -380,13 +380,13 @@ def test_exact():
 def test_every_benchmark_of_the_suite_loads():
     """The embedded target was measured: ten logs at least lie in the task's evidence folder."""
     for name, profiles in benchmarks.benchmarks().items():
+        tracked = subprocess.run(["git", "ls-files", f"reference/{name}"], cwd=ROOT, capture_output=True, text=True)
+        if tracked.returncode == 0 and not tracked.stdout:
+            continue  # a folder that somebody is working on need not be whole yet
         assert {"full", "embedded", "smoke"} <= set(profiles), name
         assert profiles["smoke"].quality_target is None
-        evidence = list((ROOT / "reference" / name / "evidence" / "embedded").glob("result_*.txt"))
-        tracked = subprocess.run(["git", "ls-files", f"reference/{name}"], cwd=ROOT, capture_output=True, text=True)
-        if tracked.stdout:  # a copy that somebody is working on need not have its evidence yet
-            assert profiles["embedded"].target_source == "E", name
-            assert len(evidence) >= 10, name
+        assert profiles["embedded"].target_source == "E", name
+        assert len(list((ROOT / "reference" / name / "evidence" / "embedded").glob("result_*.txt"))) >= 10, name
 
 
 @pytest.mark.parametrize(
