@@ -34,5 +34,11 @@ def write(folder: Path, items: Iterable[tuple[Tensor, Detections]], classes: Seq
             if score >= MIN_SCORE:
                 x0, y0, x1, y1 = (edge * scale for edge in box)
                 draw.rectangle((x0, y0, x1, y1), outline=(255, 64, 64), width=2)
-                draw.text((x0 + 3, y0 + 1), f"{classes[label]} {score:.2f}", fill=(255, 255, 0))
+                draw.text(
+                    (x0 + 3, y0 + 1),
+                    f"{classes[label]} {score:.2f}",
+                    fill=(255, 255, 0),
+                    stroke_width=1,
+                    stroke_fill=(0, 0, 0),
+                )
         picture.save(folder / f"{number:02d}.png")
