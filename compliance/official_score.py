@@ -120,7 +120,7 @@ def _observe_log(path: str, log: Any) -> Observed:
     if not log.official.valid:
         return Observed(path, reason="refused by the round's rules")
     try:
-        records = _records(log.runs[0].log, log.ruleset.official)
+        records = _records(log.runs, log.ruleset.official)
     except Unreadable as error:
         return Observed(path, crash=str(error))
     start = stop = None
@@ -139,10 +139,12 @@ def _observe_log(path: str, log: Any) -> Observed:
     return Observed(path, start, stop, scale=_scale(scale))
 
 
-def _records(log: Any, ruleset: Any) -> list[Any]:
-    """The records that matter here, as the official reader sees them; of a clean log they are the events."""
-    if log.clean and ruleset.version != OLD_VERSION:
-        return [event for key, event in zip(log.keys, log.events, strict=True) if key in _READ]
+def _records(runs: list[Any], ruleset: Any) -> list[Any]:
+    """The records that matter here as the official reader sees them: without faults in the log, the run's own."""
+    log = runs[0].log
+    if not log.faults and len(runs) == 1 and ruleset.version != OLD_VERSION:
+        own: list[Any] = runs[0].of(*_READ)
+        return own
     return [record for record in official_records(log, ruleset).items if record.key in _READ]
 
 
