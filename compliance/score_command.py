@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from compliance.official_score import observe
 from compliance.rule import all_rules
 from compliance.rulesets import AUTO, Ruleset, RulesetError, resolve
 from compliance.submission import Place, ResultFolder, Submission, misplaced, place_of
-from compliance.table import NORMALIZATIONS, Table, add_urls, build, round_benchmarks
+from compliance.table import NORMALIZATIONS, Table, add_urls, build, column_of, round_benchmarks
 from compliance.verdict import Checker, Report
 
 EPILOG = "Times are exact milliseconds inside; text shows three decimals, halves rounded up; CSV and JSON all digits."
@@ -132,7 +133,8 @@ def _submissions(report: Report, out_of_place: list[tuple[str, str]]) -> list[Su
     Sets in a submission's results where no tool looks are added to `out_of_place`.
     """
     found = list(report.submissions)
-    loose: dict[tuple[str, str, str], Submission] = {}
+    loose: dict[tuple[str, ...], Submission] = {}
+    taken: Counter[tuple[str, ...]] = Counter()
     for one in report.sets:
         if place_of(Path(one.path)) is not None:
             continue
@@ -143,7 +145,10 @@ def _submissions(report: Report, out_of_place: list[tuple[str, str]]) -> list[Su
         members = [log for log in report.logs if log.path in files]
         said = members[0].identity
         org, system, division = (str(said.get(f"submission_{name}") or "") for name in ("org", "platform", "division"))
-        submission = loose.setdefault((org, system, division), Submission(str(Path(one.path).parent), org, loose=True))
+        twin = (org, system, division, column_of(one))
+        key = (org, system, division, str(taken[twin]))  # a second set of one benchmark gets a row of its own
+        taken[twin] += 1
+        submission = loose.setdefault(key, Submission(str(Path(one.path).parent), org, loose=True))
         place = Place(Path(submission.path), system or "not said", "", one.benchmark or "unknown")
         submission.folders.append(ResultFolder(place, one.path, one, members))
     return found + list(loose.values())

@@ -482,6 +482,14 @@ def test_the_suites_logs_with_and_without_a_submission(example_benchmarks, tmp_p
     assert "62.000" in captured.out
 
 
+def test_two_sets_of_one_benchmark_are_two_rows(example_benchmarks, tmp_path, capsys):
+    suite_set(tmp_path / "first")
+    suite_set(tmp_path / "second", (30, 31, 32, 33, 34))
+    _, captured = score(capsys, tmp_path, "--format", "json")
+    systems = json.loads(captured.out)["systems"]
+    assert [one["scores"]["example/embedded"]["mean_ms"] for one in systems] == [62_000, 32_000]
+
+
 def test_wrong_calls_and_nothing_to_score(tmp_path, capsys):
     assert score(capsys, tmp_path / "nothing")[0] == 2
     status, captured = score(capsys, tmp_path)
