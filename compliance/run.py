@@ -168,15 +168,15 @@ class Run:
         value = self.value(key)
         return value if isinstance(value, str) else None
 
-    @property
+    @cached_property
     def benchmark(self) -> str | None:
         return self._text("submission_benchmark")
 
-    @property
+    @cached_property
     def division(self) -> str | None:
         return self._text("submission_division")
 
-    @property
+    @cached_property
     def profile(self) -> str | None:
         return self._text("benchmark_profile")
 
@@ -209,19 +209,19 @@ class Run:
 
     # --- the clock ---------------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def start(self) -> Event | None:
         """`run_start`, if there is exactly one."""
         starts = self.of("run_start")
         return starts[0] if len(starts) == 1 else None
 
-    @property
+    @cached_property
     def stop(self) -> Event | None:
         """`run_stop`, if there is exactly one."""
         stops = self.of("run_stop")
         return stops[0] if len(stops) == 1 else None
 
-    @property
+    @cached_property
     def status(self) -> str | None:
         """What `run_stop` says: one of STATUSES, None where it is missing or another word."""
         status = self.stop.metadata.get("status") if self.stop else None
