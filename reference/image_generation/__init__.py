@@ -1,0 +1,1 @@
+"""Image generation: a WGAN with clipped weights, judged by the Fréchet distance of fixed features."""
