@@ -57,15 +57,18 @@ def official(path: Path, ruleset: mlperf.Ruleset) -> Answer:
     """What the installed mlperf-logging says, run in this process."""
     from mlperf_logging.compliance_checker import mlp_compliance
 
-    logging.disable(logging.CRITICAL)
     mlp_compliance.enqueued_configs.clear()
     checker = mlp_compliance.make_checker(ruleset.usage, ruleset.version, False, False)
     why, valid = "", None
+    silenced = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
     with contextlib.redirect_stdout(io.StringIO()):
         try:
             valid = bool(mlp_compliance.main(str(path), ruleset.start, checker)[0])
         except Exception as error:
             why = f"{type(error).__name__}: {error}"[:200]
+        finally:
+            logging.disable(silenced)
     messages = {brief(text, key) for key, text in checker.overwritable.items()}
     messages |= {brief(text, None) for text in checker.not_overwritable}
     return Answer(valid, messages, {brief(text, key) for key, text in checker.warnings.items()}, why)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -135,6 +136,15 @@ def test_an_existing_file_is_refused_or_replaced_but_never_appended_to(tmp_path)
     with runlog.open_log(path, overwrite=True) as log:
         log.event("seed", 2)
     assert [record["value"] for record in records(path)] == [2]
+
+
+def test_logging_switched_off_loses_no_record(log):
+    logging.disable(logging.CRITICAL)
+    try:
+        log.event("seed", 1)
+    finally:
+        logging.disable(logging.NOTSET)
+    assert [record["key"] for record in records(log.path)] == ["seed"]
 
 
 def test_two_open_logs_do_not_mix(tmp_path):

@@ -31,6 +31,13 @@ class LogExistsError(FileExistsError):
     """The log file is already there: a log is never appended to."""
 
 
+class _Logger(logging.Logger):
+    """A logger that nobody can switch off: `logging.disable()` somewhere in a program must not lose records."""
+
+    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  the standard library's name
+        return level >= self.level
+
+
 class _FileHandler(logging.Handler):
     """Hands each line to the operating system in one write, so that no reader ever sees half of one."""
 
@@ -76,7 +83,7 @@ class RunLog:
         self._root = root
         self._skip = (_HERE, os.path.dirname(logging.__file__), *(str(folder.resolve()) for folder in mechanics))
         self._descriptor = None if path is None else os.open(path, os.O_WRONLY | os.O_APPEND)
-        logger = logging.Logger("runlog", logging.INFO)  # not registered: two open logs never share handlers
+        logger = _Logger("runlog", logging.INFO)  # not registered: two open logs never share handlers
         logger.addHandler(_FileHandler(self._descriptor))
         self._mllogger = MLLogger(logger)
         self._wall_ns, self._clock_ns = time.time_ns(), time.perf_counter_ns()
