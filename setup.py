@@ -22,7 +22,11 @@ setup(
     python_requires=">=3.10",
     packages=["runlog", *find_packages(include=["compliance", "compliance.*", "reference", "reference.*"])],
     package_dir={"runlog": "logging/runlog"},
-    package_data={"reference": ["*/benchmark.toml", "*/rcps.json", "*/README.md"], "runlog": ["py.typed"], "compliance": ["py.typed"]},
+    package_data={
+        "reference": ["*/benchmark.toml", "*/rcps.json", "*/README.md"],
+        "runlog": ["py.typed"],
+        "compliance": ["py.typed"],
+    },
     install_requires=[
         "mlperf-logging>=4.1.39",
         "msgspec>=0.18",

@@ -34,7 +34,7 @@ class LogExistsError(FileExistsError):
 class _Logger(logging.Logger):
     """A logger that nobody can switch off: `logging.disable()` somewhere in a program must not lose records."""
 
-    def isEnabledFor(self, level: int) -> bool:  # noqa: N802  the standard library's name
+    def isEnabledFor(self, level: int) -> bool:
         return level >= self.level
 
 
