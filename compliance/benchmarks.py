@@ -100,10 +100,10 @@ def _same(value: Any, allowed: Any) -> bool:
 class Facts:
     """What one benchmark in one profile asks of a run. None: not judged.
 
-    `quality_range` is in the unit of the metric; `eval_every` in that of `progress` (epochs, or samples). `dropped` is
-    the number of runs that scoring leaves out at each end. `untimed_evaluations`: evaluations are made after the run,
-    so that their place in the log counts and not their time (MiniGo). `numbers_as_text`: the round's logs may quote
-    numbers.
+    `quality_key` is the log key of the judged evaluations. `quality_range` is in the unit of the metric, `eval_every`
+    in that of `progress` (epochs, or samples). `dropped` is the number of runs that scoring leaves out at each end.
+    `untimed_evaluations`: evaluations are made after the run, so that their place in the log counts and not their time
+    (MiniGo). `numbers_as_text`: the round's logs may quote numbers.
     """
 
     benchmark: str
@@ -112,6 +112,7 @@ class Facts:
     model: str = ""
     dataset: str = ""
     quality_metric: str = "eval_accuracy"
+    quality_key: str = "eval_accuracy"
     quality_range: tuple[float, float] | None = None
     better: str = "higher"
     quality_target: float | None = None

@@ -133,12 +133,26 @@ class Ruleset:
         It is what the sheet demands of at least one evaluation. None where the benchmark has no sheet, or where the
         demand is not the comparison of one number with a target.
         """
+        demand = self._demand(benchmark, division)
+        return None if demand is None else targets.target(demand[1], demand[2])
+
+    def quality_key(self, benchmark: str, division: str = "closed") -> str | None:
+        """The log key of the evaluations that `quality_target` is about: eval_accuracy, or eval_error."""
+        demand = self._demand(benchmark, division)
+        return None if demand is None else demand[0]
+
+    def _demand(self, benchmark: str, division: str) -> tuple[str, str, dict[str, float]] | None:
+        """Key, test and constants of the one demand on at least one record that the benchmark's sheet makes."""
         for name in (f"{division}_{benchmark}.yaml", f"{benchmark}.yaml"):
             if re.fullmatch(r"\w+\.yaml", name) and (self.folder / name).is_file():
                 records = _records(self.folder / name, name)
                 bodies = [body for record in records if isinstance(body := record.get("KEY"), dict)]
-                texts = [text for body in bodies if isinstance(text := body.get("ATLEAST_ONE_CHECK"), str)]
-                return targets.target(texts[0], targets.constants(records)) if len(texts) == 1 else None
+                found = [
+                    (str(body.get("NAME")), text)
+                    for body in bodies
+                    if isinstance(text := body.get("ATLEAST_ONE_CHECK"), str)
+                ]
+                return (*found[0], targets.constants(records)) if len(found) == 1 else None
         return None
 
     def required_runs(self, benchmark: str) -> int | None:

@@ -65,8 +65,11 @@ def _round_facts(ruleset: Ruleset, name: str, division: str) -> Facts | None:
     if target is None and runs is None:
         return None
     value, better = target or (None, "higher")
+    key = (ruleset.official.quality_key(name, division) if target else None) or "eval_accuracy"
     return Facts(
         benchmark=name,
+        quality_metric=key,
+        quality_key=key,
         quality_target=value,
         better=better,
         runs=runs,

@@ -33,7 +33,16 @@ IDENTITY_KEYS = (
 MODEL_KEYS = frozenset(
     (*CLOCK_KEYS, *IDENTITY_KEYS, "benchmark_profile", "cache_clear", "seed", "global_batch_size")
     + ("train_samples", "eval_samples", "data_source", "quality_metric", "quality_better", "quality_target")
-    + ("eval_accuracy", "eval_start", "eval_stop", "epoch_start", "epoch_stop", "block_start", "block_stop")
+    + (
+        "eval_accuracy",
+        "eval_error",
+        "eval_start",
+        "eval_stop",
+        "epoch_start",
+        "epoch_stop",
+        "block_start",
+        "block_stop",
+    )
 )
 """What rules ask for, besides a benchmark's hyperparameters and the keys of an MLPerf round's own rules."""
 STATUSES = ("success", "aborted")
@@ -273,9 +282,9 @@ class Run:
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
-        """Every `eval_accuracy` record, in file order."""
+        """Every record of the judged quality (`eval_accuracy`, in some rounds `eval_error`), in file order."""
         result = []
-        for index in self._indices("eval_accuracy"):
+        for index in self._indices(self.facts.quality_key):
             event = self.events[index]
             value = float(event.value) if finite(event.value) else None
             result.append(Evaluation(event, value, self.inside(index)))

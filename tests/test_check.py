@@ -396,3 +396,14 @@ def test_evidence_abides_by_the_rules(path, capsys, monkeypatch):
     monkeypatch.setattr("compliance.rulesets.benchmarks", benchmarks.benchmarks)
     status, report = run(capsys, path)
     assert (status, report["logs"][0]["findings"]) == (0, [])
+
+
+@pytest.mark.parametrize(("error", "reached"), [(0.1, True), (0.2, False)])
+def test_a_round_may_judge_an_error_and_not_an_accuracy(tmp_path, capsys, error, reached):
+    """HPC's CosmoFlow logs eval_error, and lower is better."""
+    short = ["submission_benchmark cosmoflow", "submission_division closed", "run_start"]
+    short += [f"eval_error {error} epoch_num=1", "run_stop status=success"]
+    path = write(tmp_path / "a.txt", short)
+    _, report = run(capsys, path, "--ruleset", "mlperf-hpc-3.0", "--select", "Q")
+    assert [f["rule"] for f in report["logs"][0]["findings"]] == ([] if reached else ["Q001"])
+    assert report["logs"][0]["converged"] is reached

@@ -328,6 +328,7 @@ def test_the_target_is_read_off_the_sheet(package, text, expected):
     sheet = "- BEGIN:\n    CODE: \"s.update({'target': 0.25})\"\n" + KEY.format("eval_error")
     rules = package({COMMON: "", "training_5.1.0/closed_x.yaml": f"{sheet}    ATLEAST_ONE_CHECK: {json.dumps(text)}\n"})
     assert rules.quality_target("x") == expected
+    assert rules.quality_key("x") == "eval_error" and rules.quality_key("y") is None
     assert rules.quality_target("y") is None and rules.quality_target("../x") is None
 
 

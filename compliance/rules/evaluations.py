@@ -33,7 +33,8 @@ def quality_not_a_number(run: Run) -> Iterator[Finding]:
         value = evaluation.event.value
         if not (_number(value) if run.suite else _numbers(value, run.facts.numbers_as_text)):
             hint = "write it without quotation marks" if isinstance(value, str) else ""
-            yield run.at(evaluation.event, "the value of eval_accuracy is not a number", "a number", value, hint)
+            text = f"the value of {evaluation.event.key} is not a number"
+            yield run.at(evaluation.event, text, "a number", value, hint)
 
 
 def _number(value: Any) -> bool:

@@ -29,7 +29,7 @@ def clock_time_implausible(run: Run) -> Iterator[Finding]:
 
         run_start
     """
-    yield from _implausible(run, run.of(*CLOCK_KEYS, "eval_accuracy"))
+    yield from _implausible(run, run.of(*CLOCK_KEYS, run.facts.quality_key))
 
 
 @rule("T006", source=SOURCE, suite_only=True)
@@ -45,7 +45,7 @@ def time_implausible(run: Run) -> Iterator[Finding]:
 
         seed 1
     """
-    clock = (*CLOCK_KEYS, "eval_accuracy")
+    clock = (*CLOCK_KEYS, run.facts.quality_key)
     yield from _implausible(run, [event for event in run.events if event.key not in clock])
 
 
