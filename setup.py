@@ -30,12 +30,14 @@ setup(
     install_requires=[
         "mlperf-logging>=4.1.39",
         "msgspec>=0.18",
+        "pyyaml>=6",
         "rich>=13",
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={
         "train": ["torch>=2.4", "numpy>=1.26", "pillow>=10", "psutil>=5.9", "py-cpuinfo>=9", "nvidia-ml-py>=12"],
-        "report": ["scipy>=1.11", "jinja2>=3.1", "plotly>=5.20", "pandas>=2"],
+        "scores": ["numpy>=1.26", "scipy>=1.10"],
+        "report": ["jinja2>=3.1", "plotly>=5.20", "pandas>=2"],
         "dev": ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.6", "mypy>=1.11", "pre-commit>=3"],
     },
 )

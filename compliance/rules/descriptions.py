@@ -8,7 +8,7 @@ from compliance.rule import Finding, rule
 from compliance.submission import Submission
 from compliance.systems import DIVISIONS, OLD_STATUSES, STATUSES, System, plain
 
-SOURCE = "rules.md#submission-keys"
+SOURCE = "rules.md#submissions"
 NEW_STATUSES_SINCE = (4, 0)
 
 

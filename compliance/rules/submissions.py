@@ -8,7 +8,7 @@ from compliance.careful import short
 from compliance.rule import Finding, rule
 from compliance.submission import FLAGS, MOST_BYTES, Submission
 
-SOURCE = "rules.md#result-sets"
+SOURCE = "rules.md#submissions"
 CONVERGENCE = "rules.md#reference-convergence-points"
 
 
