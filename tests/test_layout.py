@@ -11,7 +11,18 @@ ROOT = Path(__file__).resolve().parent.parent
 STDLIB = set(sys.stdlib_module_names)
 ALLOWED = {
     "logging/runlog": {"runlog", "mlperf_logging"},
-    "reference/common": {"reference", "runlog", "torch", "numpy", "rich", "tomli", "psutil", "cpuinfo", "pynvml"},
+    "reference/common": {
+        "reference",
+        "runlog",
+        "torch",
+        "numpy",
+        "rich",
+        "tomli",
+        "psutil",
+        "cpuinfo",
+        "pynvml",
+        "PIL",
+    },
     "compliance": {"compliance", "msgspec", "rich", "tomli"},
 }
 INSIDE_A_COMMAND = {"numpy", "pandas", "scipy", "yaml", "plotly", "jinja2", "duckdb"}

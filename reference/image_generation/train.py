@@ -21,9 +21,9 @@ if not __package__:  # run as a script: python reference/<task>/train.py
 import torch
 from torch import Tensor, nn
 
-from reference.common import runs
+from reference.common import pictures, runs
 
-from . import baselines, data, metric, model, pictures
+from . import baselines, data, metric, model
 
 
 @dataclass(frozen=True)

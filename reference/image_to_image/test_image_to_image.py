@@ -10,7 +10,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +18,7 @@ import torch
 
 from reference.common.errors import SetupError
 
-from . import baselines, cityscapes, data, metric, model, pictures, scenes, train
+from . import baselines, cityscapes, data, metric, model, scenes, train
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -287,17 +286,6 @@ def test_k_means_finds_two_colours() -> None:
     centres = baselines.k_means(photos, 2)
     at = baselines.assigned(photos, centres)
     assert (at[:, :, :2] != at[:, :, 2:]).all()
-
-
-def test_a_png_reads_back() -> None:
-    image = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    content = pictures.png(image)
-    assert content.startswith(b"\x89PNG\r\n\x1a\n")
-    assert struct.unpack(">II", content[16:24]) == (3, 2)
-    start = content.index(b"IDAT") + 4
-    (length,) = struct.unpack(">I", content[start - 8 : start - 4])
-    lines = np.frombuffer(zlib.decompress(content[start : start + length]), np.uint8).reshape(2, 10)
-    assert np.array_equal(lines[:, 1:].reshape(2, 3, 3), image)
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------

@@ -22,9 +22,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from reference.common import runs
+from reference.common import pictures, runs
 
-from . import baselines, data, metric, model, pictures
+from . import baselines, data, metric, model
 
 
 @dataclass(frozen=True)
