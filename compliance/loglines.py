@@ -88,7 +88,7 @@ class Log:
     size: int = 0
     clean: bool = True
     _block: bytes | None = None
-    _places: list[int] = field(default_factory=list)
+    _places: list[int] | range = field(default_factory=list)
     _index: dict[int, int] | None = None
     _record_lines: list[int] | None = None
     _lines_asked: int = 0
@@ -188,21 +188,29 @@ def _read(log: Log, keep: Keep | None) -> Log:
             if times != sorted(times) or (last_ms is not None and times[0] < last_ms):
                 _note_back_steps(events, places, last_ms, log.back_steps)
             last_ms = times[-1]
-        if kept is None:
+        if kept is None and whole:
+            log.events, log._places = events, places if isinstance(places, range) else list(places)
+        elif kept is None:
             log.events += events
-            log._places += places
-            if keep is not None and not whole and log.records == len(events):
+            log._places = _joined(log._places, places)
+            if keep is not None and log.records == len(events):
                 kept = keep(log)
                 if kept is not None:
-                    events, places, log.events, log._places = log.events, log._places, [], []
+                    log.events, log._places = [], []
                     log.__dict__.pop("keys", None)
         if kept is not None:
-            for event, place in zip(events, places, strict=True):
-                if event.key in kept:
-                    event.value, event.metadata  # noqa: B018  decoded now, so that the block's text can go
-                    log.events.append(event)
-                    log._places.append(place)
+            few = [(event, place) for event, place in zip(events, places, strict=True) if event.key in kept]
+            for event, _ in few:
+                event.value, event.metadata  # noqa: B018  decoded now, so that the block's text can go
+            log.events += [event for event, _ in few]
+            log._places = _joined(log._places, [place for _, place in few])
     return log
+
+
+def _joined(places: list[int] | range, more: Sequence[int]) -> list[int]:
+    known = places if isinstance(places, list) else list(places)
+    known += more
+    return known
 
 
 def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list[Event], Sequence[int]]:

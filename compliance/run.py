@@ -206,11 +206,13 @@ class Run:
     def fingerprint(self) -> str:
         """The same text for logs of the same run: equal times but for one constant shift, and equal evaluations.
 
-        The seed and whose log it is do not matter. Empty for a log without a clock, about which nothing can be said.
+        Looked at are the records that rules ask for. The seed and whose log it is do not matter. Empty for a log
+        without a clock, about which nothing can be said.
         """
         if self.start is None:
             return ""
-        times = [event.time_ms for event in self.events]
+        places = sorted(index for key in MODEL_KEYS & self._counts.keys() for index in self._indices(key))
+        times = [self.events[index].time_ms for index in places]
         zero = next((time for time in times if time is not None), 0)
         shifted = tuple([-1 if time is None else time - zero for time in times])
         values = tuple([-math.inf if e.value is None else e.value for e in self.evaluations])
@@ -336,9 +338,9 @@ def split_runs(log: Log) -> list[list[Event]]:
     A new run begins where a record that belongs to the head of a log (`init_start`, `submission_…`) follows a
     `run_start`, provided that a `run_start` follows it too: two attempts were appended to one file.
     """
-    starts = [index for index, key in enumerate(log.keys) if key == "run_start"]
-    if len(starts) < 2:
+    if log.keys.count("run_start") < 2:
         return [log.events]
+    starts = [index for index, key in enumerate(log.keys) if key == "run_start"]
     parts: list[list[Event]] = []
     begin, running = 0, False
     heads: set[str] = set()
