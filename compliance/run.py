@@ -189,14 +189,10 @@ class Run:
     def profile(self) -> str | None:
         return self._text("benchmark_profile")
 
-    @property
+    @cached_property
     def seeds(self) -> list[Any]:
-        """The distinct values logged as seed, in order."""
-        values: list[Any] = []
-        for event in self.of("seed"):
-            if not any(type(v) is type(event.value) and v == event.value for v in values):
-                values.append(event.value)
-        return values
+        """The distinct values logged as seed, in order; 1 and 1.0 and true are different ones."""
+        return list({(type(event.value), repr(event.value)): event.value for event in self.of("seed")}.values())
 
     @cached_property
     def batch_size(self) -> Any:
