@@ -102,6 +102,8 @@ def choose(log: Log) -> Ruleset:
         return _resolved(SUITE, f"{name} is a benchmark of the suite")
     if name is None:
         return _resolved(SUITE, "the log names no benchmark")
+    if not log.clean and _of_round_0_5(log):
+        raise RulesetError("logs of round 0.5 have no ruleset, here or officially; see python -m compliance.analyze")
     from compliance import mlperf
 
     candidates = [label for label, sheets in mlperf.available().items() if _knows(sheets.folder, name)]
@@ -119,6 +121,11 @@ def choose(log: Log) -> Ruleset:
         return _resolved(candidates[0], f"the only round with the benchmark {name}")
     listed = ", ".join(candidates)
     raise RulesetError(f"benchmark {name} is in several rounds: choose one with --ruleset ({listed})")
+
+
+def _of_round_0_5(log: Log) -> bool:
+    with log.open() as file:
+        return b":::MLPv0.5" in file.read(1 << 20)
 
 
 def _knows(folder: Path, benchmark: str) -> bool:
