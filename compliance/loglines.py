@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 
 from compliance import old_formats
-from compliance.careful import LINE_END, MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
+from compliance.careful import MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
@@ -121,7 +121,7 @@ class Log:
             self._lines_asked += 1
             data = self.data
             start = next(islice(_RECORDS.finditer(data), place, None)).start()
-            return 1 + (len(LINE_END.findall(data, 0, start)) if b"\r" in data else data.count(b"\n", 0, start))
+            return 1 + _line_ends(data, 0, start, b"\r" in data)
         if self._record_lines is None:
             self._record_lines = _record_lines(self.data, 1)
         return self._record_lines[place]
@@ -181,7 +181,7 @@ def _read(log: Log, keep: Keep | None) -> Log:
         log.size += len(block)
         events, places = _records(log, block, whole, first_line)
         if not whole:
-            first_line += len(LINE_END.findall(block))
+            first_line += _line_ends(block, 0, len(block), b"\r" in block)
         log.records += len(events)
         times = [event.time_ms for event in events if event.time_ms is not None]
         if times:
@@ -330,12 +330,20 @@ def _note_back_steps(events: list[Event], places: Sequence[int], last: int | flo
         last = event.time_ms
 
 
+def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
+    """How many lines end in data[start:stop]: at LF, CR LF or CR. `returns`: whether there can be a CR."""
+    ends = data.count(b"\n", start, stop)
+    if returns:
+        ends += data.count(b"\r", start, stop) - data.count(b"\r\n", start, stop)
+    return ends
+
+
 def _record_lines(data: bytes, line: int) -> list[int]:
     """Physical line of each record of a clean text whose first line is numbered `line`."""
     lines, position, returns = [], 0, b"\r" in data
     for match in _RECORDS.finditer(data):
         start = match.start()
-        line += len(LINE_END.findall(data, position, start)) if returns else data.count(b"\n", position, start)
+        line += _line_ends(data, position, start, returns)
         lines.append(line)
         position = match.end()
     return lines
