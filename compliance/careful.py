@@ -32,7 +32,7 @@ class Event(msgspec.Struct):
     key: str
     raw_value: msgspec.Raw = msgspec.field(name="value")
     raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
-    event_type: str
+    event_type: str = ""
 
     @property
     def value(self) -> Any:
@@ -203,6 +203,12 @@ def _decode(text: bytes, starts: list[tuple[int, int]], number: int, start: int)
         return value, position, None
 
 
+def untyped(line: int) -> Fault:
+    """The fault of a record without `event_type`, which no MLPerf tool looks at."""
+    expected = "INTERVAL_START, INTERVAL_END or POINT_IN_TIME"
+    return Fault("event_type", line, 'the record has no "event_type"', expected, "none")
+
+
 def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     """The record as an event, with a fault for each member that is missing or of the wrong type."""
     for name in getattr(record, "repeated", []):
@@ -221,9 +227,7 @@ def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     if not isinstance(record.get("event_type", ""), str):
         faults.append(Fault("shape", line, '"event_type" is not a string', "a string", short(record["event_type"])))
     if "event_type" not in record:
-        faults.append(
-            Fault("event_type", line, 'the record has no "event_type"', "INTERVAL_START, INTERVAL_END or POINT_IN_TIME")
-        )
+        faults.append(untyped(line))
     for where, item in (("value", value), ("metadata", metadata)):
         if _not_finite(item):
             message = f'"{where}" holds NaN or infinity, which JSON does not have'

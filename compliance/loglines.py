@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 
 from compliance import old_formats
-from compliance.careful import MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful
+from compliance.careful import MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful, untyped
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
@@ -222,10 +222,16 @@ def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list
     if not events and old_formats.TOKEN.search(block):
         log.clean = False
         return old_formats.events(block, first_line, log.faults, begins=not log.records)
+    lines = None
+    if "" in [event.event_type for event in events]:
+        lines = _record_lines(block, first_line)
+        for event, line in zip(events, lines, strict=True):
+            if not event.event_type:
+                log.faults.append(untyped(line))
     if whole:
         log._block = block
         return events, range(len(events))
-    return events, [-line for line in _record_lines(block, first_line)]
+    return events, [-line for line in lines or _record_lines(block, first_line)]
 
 
 def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:

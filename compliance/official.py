@@ -24,7 +24,7 @@ def breaches(log: Log, official: Any, ruleset: Any, events: list[Event] | None =
     Where lines of the log are damaged, the records that could be read are judged instead of those that the official
     reader sees, so that what it lost does not count as missing.
     """
-    if ruleset.version == OLD_VERSION or (not log.faults and events is None):
+    if ruleset.version == OLD_VERSION or (events is None and (log.clean or not log.faults)):
         messages: list[Any] = official.messages
     else:
         messages = _repaired(log, ruleset, log.events if events is None else events)

@@ -88,9 +88,9 @@ class Run:
     """One training run: `events` is the whole log, or the part of it that belongs to one of several runs in it.
 
     `parts` are the records of every run in the file. `profile_names` are the suite's benchmarks with their profiles,
-    None where another ruleset judges. `official_messages` are what an MLPerf round's own rules say,
-    `official_crash` why and where (line) its checker would end in a traceback, and `official_refusal` why it refuses a
-    log of which every readable record is fine.
+    None where another ruleset judges. `official_messages` and `official_warnings` are what an MLPerf round's own rules
+    say, `official_crash` why and where (line) its checker would end in a traceback, and `official_refusal` why it
+    refuses a log of which every readable record is fine.
     """
 
     def __init__(self, log: Log, events: list[Event], facts: Facts | None, *, suite: bool = True) -> None:
@@ -102,6 +102,7 @@ class Run:
         self.parts: list[list[Event]] = [events]
         self.profile_names: Mapping[str, Collection[str]] | None = None
         self.official_messages: list[Any] = []
+        self.official_warnings: list[Any] = []
         self.official_crash: tuple[str, int | None] | None = None
         self.official_refusal: str | None = None
         self.suite = suite

@@ -277,6 +277,7 @@ def _judge_officially(log: Log, ruleset: Ruleset | None, runs: list[Run]) -> Any
     for run in runs:
         part = run.events if len(runs) > 1 else None
         run.official_messages = official.breaches(log, judged, ruleset.official, part)
+    runs[0].official_warnings = judged.warnings if len(runs) == 1 else []
     if judged.valid is None:
         runs[0].official_crash = (judged.crash or "unknown reason", judged.crash_line)
     elif len(runs) == 1:

@@ -18,6 +18,7 @@ def judge_by_round(run: Run, text: str) -> None:
         ruleset = mlperf.ruleset(text.split()[1])
         official = mlperf.judge(run.log, ruleset)
         run.official_messages = breaches(run.log, official, ruleset)
+        run.official_warnings = official.warnings
         run.official_refusal = refusal(official, run.official_messages)
         run.official_crash = (str(official.crash), official.crash_line) if official.valid is None else None
 

@@ -121,3 +121,25 @@ def official_checker_refuses(run: Run) -> Iterator[Finding]:
     if run.official_refusal is not None and set(run.log.faults.counts) <= READABLE:
         text = "the official checker refuses this log, because of lines that it cannot read as they stand"
         yield Finding(f"{text}: {run.official_refusal}", None, "one record a line, and nothing after it", "see above")
+
+
+@rule("M004", source=SOURCE, severity="warning")
+def official_warning(run: Run) -> Iterator[Finding]:
+    """A key that a round wants exactly once comes once.
+
+    The round's sheets accept a key that comes again with the same value, and warn.
+
+    Fails::
+
+        ruleset mlperf-hpc-3.0
+        submission_org somebody
+        submission_org somebody
+
+    Passes::
+
+        ruleset mlperf-hpc-3.0
+        submission_org somebody
+    """
+    for message in run.official_warnings if run.events else ():
+        if message.key not in CLOCK_KEYS:
+            yield Finding(f"the round's checker warns: {message.text}", message.line)
