@@ -28,7 +28,7 @@ from typing import IO, Any
 import msgspec
 
 from compliance import old_formats
-from compliance.careful import MOST_FAULTS, TOKEN_LIKE, Event, Fault, Faults, careful, untyped
+from compliance.careful import MOST_FAULTS, TOKEN, TOKEN_LIKE, Event, Fault, Faults, careful, untyped
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
@@ -120,7 +120,7 @@ class Log:
         if self._record_lines is None and self._lines_asked < FEW_LINES:
             self._lines_asked += 1
             data = self.data
-            start = next(islice(_RECORDS.finditer(data), place, None)).start()
+            start = _record_start(data, place, self.records)
             return 1 + _line_ends(data, 0, start, b"\r" in data)
         if self._record_lines is None:
             self._record_lines = _record_lines(self.data, 1)
@@ -334,6 +334,16 @@ def _note_back_steps(events: list[Event], places: Sequence[int], last: int | flo
         if last is not None and event.time_ms < last:
             out.append(BackStep(place, last, event.time_ms))
         last = event.time_ms
+
+
+def _record_start(data: bytes, place: int, records: int) -> int:
+    """Where record number `place` of a clean text of `records` begins, sought from the nearer end."""
+    if place < records // 2:
+        return next(islice(_RECORDS.finditer(data), place, None)).start()
+    start = len(data)
+    for _ in range(records - place):
+        start = data.rfind(TOKEN, 0, start)
+    return start
 
 
 def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
