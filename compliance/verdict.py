@@ -323,6 +323,8 @@ def _why_not(file: Path) -> str:
         return f"a {file.suffix} file is no log"
     if file.is_symlink() and not file.exists():
         return "a broken link"
+    if file.suffix == ".json" and file.parent.name == "systems":
+        return "a system description"
     if not file.is_file():
         return "not a regular file"
     try:
