@@ -157,7 +157,9 @@ def holds_records(path: Path) -> bool:
         file: Any = gzip.GzipFile(fileobj=raw) if _is_gzip(raw) else raw
         tail = b""
         try:
-            while block := file.read(1 << 20):
+            size = 1 << 16
+            while block := file.read(size):
+                size = 1 << 20
                 text = tail + block
                 if TOKEN_LIKE.search(text.replace(b"\0", b"")) or b":::MLL" in text or b":::MLP" in text:
                     return True

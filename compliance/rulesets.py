@@ -104,9 +104,7 @@ def choose(log: Log) -> Ruleset:
         return _resolved(SUITE, "the log names no benchmark")
     if not log.clean and _of_round_0_5(log):
         raise RulesetError("logs of round 0.5 have no ruleset, here or officially; see python -m compliance.analyze")
-    from compliance import mlperf
-
-    candidates = [label for label, sheets in mlperf.available().items() if _knows(sheets.folder, name)]
+    candidates = _rounds_with(name)
     if not candidates:
         return _resolved(SUITE, f"no MLPerf round knows the benchmark {name}")
     for part in reversed(Path(log.path).parts[:-1]):
@@ -126,6 +124,14 @@ def choose(log: Log) -> Ruleset:
 def _of_round_0_5(log: Log) -> bool:
     with log.open() as file:
         return b":::MLPv0.5" in file.read(1 << 20)
+
+
+@cache
+def _rounds_with(benchmark: str) -> list[str]:
+    """The MLPerf rounds that have a rule sheet for a benchmark, oldest first."""
+    from compliance import mlperf
+
+    return [label for label, sheets in mlperf.available().items() if _knows(sheets.folder, benchmark)]
 
 
 def _knows(folder: Path, benchmark: str) -> bool:
