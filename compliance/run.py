@@ -374,8 +374,8 @@ class ResultSet:
 
     @property
     def may_miss(self) -> int:
-        """How many runs may fail to converge: as many as are dropped at the slow end."""
-        return self.facts.dropped
+        """How many runs may fail to converge: as many as are dropped at the slow end; of weak scaling any number."""
+        return len(self.runs) if self.weak else self.facts.dropped
 
     @property
     def converged(self) -> list[Run]:

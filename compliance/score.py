@@ -86,6 +86,8 @@ def score(results: ResultSet, *, valid: bool) -> Score:
     time = _variation(list(times), "ms")
     if not valid:
         reason = "no score: a rule is broken"
+    elif results.weak:
+        reason = "no score here: weak scaling is scored in models a minute, by compliance.score"
     elif facts.quality_target is None and results.suite:
         reason = "no score: this profile has no quality target"
     elif not times:

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> int:
             report = judge(paths, given, options.partial, options.jobs, progress)
         if not report.sets:
             return _nothing(options, report)
-        table, ruleset = make_table(report, options.normalize)
+        table, ruleset = make_table(report, options.normalize, options.official)
     except (FactsError, RulesetError, FileNotFoundError) as error:
         print(f"compliance.score: {error}", file=sys.stderr)
         return 2
@@ -86,13 +86,23 @@ def judge(
     return Checker(all_rules(), ruleset, partial, observe=observe).check(paths, jobs, progress)
 
 
-def make_table(report: Report, normalize: str) -> tuple[Table, Ruleset]:
-    """The table of a report by `judge`. Raises RulesetError where the logs are of several rulesets, or of none."""
+def make_table(report: Report, normalize: str, official: bool = False) -> tuple[Table, Ruleset]:
+    """The table of a report by `judge`; `official` as in `build`.
+
+    Raises RulesetError where the logs are of several rulesets, or of none.
+    """
     ruleset = _the_ruleset(report)
     out_of_place: list[tuple[str, str]] = []
     submissions = _submissions(report, out_of_place)
     usage = "suite" if ruleset.suite else ruleset.official.usage
-    table = build(submissions, _benchmarks(ruleset), usage=usage, partial=report.partial, normalize=normalize)
+    table = build(
+        submissions,
+        _benchmarks(ruleset),
+        usage=usage,
+        partial=report.partial,
+        normalize=normalize,
+        official=official,
+    )
     table.left_out += out_of_place
     table.skipped = table.left_out + report.skipped
     add_urls(table, ruleset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -216,10 +216,18 @@ def explain_difference(cell: Cell) -> None:
         cell.defect = "unknown"
 
 
-def build(submissions: list[Submission], benchmarks: list[str], *, usage: str, partial: bool, normalize: str) -> Table:
+def build(
+    submissions: list[Submission],
+    benchmarks: list[str],
+    *,
+    usage: str,
+    partial: bool,
+    normalize: str,
+    official: bool = False,
+) -> Table:
     """The table of `submissions`; `benchmarks` are the round's, in its order (the suite's are those that were run).
 
-    usage: "suite", "training" or "hpc".
+    usage: "suite", "training" or "hpc". official: weak scaling is scored whatever strict rules are broken.
     """
     suite, hpc = usage == "suite", usage == "hpc"
     rows: list[Row] = []
@@ -239,7 +247,10 @@ def build(submissions: list[Submission], benchmarks: list[str], *, usage: str, p
             cell = cell_of(column, folder.verdict, facts, normalize)
             cell.broken = _broken(folder, submission)
             if folder.place.scaling == "weak":
-                cell.weak = weak_score(facts, folder.verdict.facts.runs)
+                weak = weak_score(facts, folder.verdict.facts.runs)
+                if cell.broken and not official:
+                    weak = replace(weak, minutes=None, energy=None, reason="a rule is broken")
+                cell.weak = weak
                 row.weak[column] = cell
             else:
                 if not suite:

@@ -407,3 +407,15 @@ def test_a_round_may_judge_an_error_and_not_an_accuracy(tmp_path, capsys, error,
     _, report = run(capsys, path, "--ruleset", "mlperf-hpc-3.0", "--select", "Q")
     assert [f["rule"] for f in report["logs"][0]["findings"]] == ([] if reached else ["Q001"])
     assert report["logs"][0]["converged"] is reached
+
+
+def test_weak_scaling_has_no_mean_of_its_runs(tmp_path, capsys):
+    """Models trained at the same time are no repetitions: their set has another score, in compliance.score."""
+    folder = tmp_path / "weak" / "cosmoflow"
+    for number in range(12):
+        short = ["submission_benchmark cosmoflow", f"seed {number}", "run_start", f"@{2000 + number}"]
+        write(folder / f"result_{number}.txt", [*short, "eval_error 0.1 epoch_num=1", "run_stop status=success"])
+    _, report = run(capsys, folder, "--ruleset", "mlperf-hpc-3.0", "--select", "Q,S")
+    (one,) = report["result_sets"]
+    assert (one["valid"], one["converged"], one["score_ms"]) == (True, 12, None)
+    assert "weak scaling" in one["score_note"]

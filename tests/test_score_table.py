@@ -390,7 +390,7 @@ def test_weak_scaling_is_models_a_minute():
     assert "differ" in weak_score(FolderFacts([*runs[:9], Observed("x", 0.0, 1.0, scale=4)]), 10).reason
 
 
-def cosmoflow(path, seed, minutes, *, nodes=4):
+def cosmoflow(path, seed, minutes, *, nodes=2):
     """A log of HPC's cosmoflow, round 3.0."""
     begin, stop = BEGIN + seed, BEGIN + int(minutes * MINUTE)
     before = {
@@ -438,13 +438,27 @@ def test_weak_scaling_has_a_table_of_its_own(tmp_path, capsys):
     _, captured = score(capsys, *arguments, "csv")
     assert list(csv.DictReader(io.StringIO(captured.out))) == []  # there is no folder strong
     minutes = 21 * MINUTE / 60 / 1000  # from the first start to the last stop
-    assert (found["models"], found["accelerators_per_model"], found["minutes"]) == (12, 32, minutes)
+    assert (found["models"], found["accelerators_per_model"], found["minutes"]) == (12, 16, minutes)
     assert found["models_per_minute"] == 12 / minutes
     assert rows[0]["cosmoflow:number_of_models"] == "12.0"
-    assert rows[0]["cosmoflow:instance_scale"] == "32.0"
+    assert rows[0]["cosmoflow:instance_scale"] == "16.0"
     assert rows[0]["cosmoflow:time_to_train_all"] == repr(minutes)
     _, captured = score(capsys, tmp_path, "--ruleset", "mlperf-hpc-3.0")
-    assert "0.571 (12 / 21.000, 32)" in captured.out
+    assert "0.571 (12 / 21.000, 16)" in captured.out
+
+
+def test_weak_scaling_with_a_broken_rule_has_only_an_official_score(tmp_path, capsys):
+    """Two models with one seed: MLPerf's summarizer does not look."""
+    root = tmp_path / "Somebody"
+    description(root)
+    for number in range(12):
+        seed = max(number, 1)
+        cosmoflow(root / "results" / "a_system" / "weak" / "cosmoflow" / f"result_{number}.txt", seed, 10 + number)
+    officially = (21 * MINUTE - 1) / 60 / 1000  # the first one starts at BEGIN + 1 ms
+    for more, minutes in (((), None), (("--official",), officially)):
+        _, captured = score(capsys, tmp_path, "--ruleset", "mlperf-hpc-3.0", "--format", "json", *more)
+        found = json.loads(captured.out)["systems"][0]["weak_scaling"]["cosmoflow"]
+        assert found["minutes"] == minutes
 
 
 # --- the suite's own, and wrong calls ---------------------------------------------------------------------------------
