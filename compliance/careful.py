@@ -6,9 +6,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -21,7 +21,7 @@ _MEMBERS = ("time_ms", "key", "value", "metadata")
 _EXPECTED_RECORD = '":::MLLOG " and one JSON object on one line'
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, gc=False):
     """One record.
 
     `time_ms` is in milliseconds since 1970, None where the record has no usable one; `event_type` is empty where the
@@ -32,7 +32,7 @@ class Event(msgspec.Struct):
     key: str
     raw_value: msgspec.Raw = msgspec.field(name="value")
     raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
-    event_type: str = ""
+    event_type: str
 
     @property
     def value(self) -> Any:
@@ -50,6 +50,25 @@ class Event(msgspec.Struct):
         return self.raw_metadata  # type: ignore[return-value]
 
 
+_MOST_MS = 2**62
+_Time = (
+    Annotated[int, msgspec.Meta(gt=-_MOST_MS, lt=_MOST_MS)]
+    | Annotated[float, msgspec.Meta(gt=-float(_MOST_MS), lt=float(_MOST_MS))]
+)
+
+
+class Timed(Event, gc=False):
+    """A record as the fast path takes it: with a time that can be computed with."""
+
+    time_ms: _Time
+
+
+class Untyped(Timed, gc=False):
+    """The same, of a log in which some record has no `event_type`."""
+
+    event_type: str = ""
+
+
 def new_event(time_ms: int | float | None, key: str, value: Any, metadata: dict[str, Any], event_type: str) -> Event:
     """A record whose value and metadata are decoded already."""
     return Event(time_ms, key, value, metadata, event_type)  # type: ignore[arg-type]
@@ -61,6 +80,20 @@ def _decoded(raw: msgspec.Raw) -> Any:
         return msgspec.json.decode(raw)
     except msgspec.ValidationError:
         return json.loads(bytes(raw))
+
+
+def unpack(events: Iterable[Event]) -> None:
+    """Decode value and metadata of many records at once, which is faster than one by one."""
+    packed = [event for event in events if type(event.raw_metadata) is msgspec.Raw]
+    packed = [event for event in packed if type(event.raw_value) is msgspec.Raw]
+    try:
+        values = msgspec.json.decode(b"[%b]" % b",".join([event.raw_value for event in packed]))
+        metadata = msgspec.json.decode(b"[%b]" % b",".join([event.raw_metadata for event in packed]))
+    except (msgspec.ValidationError, RecursionError):
+        return  # numbers beyond a float's range: each record is decoded when it is asked for
+    for event, value, members in zip(packed, values, metadata, strict=True):
+        event.raw_value = value
+        event.raw_metadata = members if type(members) is dict else {}  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
+from compliance.careful import unpack
 from compliance.mlperf_grammar import Action, Merge, Test, test
 from compliance.mlperf_records import Records
 from compliance.mlperf_sheets import Rule, Sheet
@@ -43,7 +44,6 @@ class SheetRun:
         self.position: int | None = None
 
     def run(self) -> None:
-        self.records.name(self.sheet.names)
         self._begin()
         self._rules()
         self._requirements()
@@ -67,7 +67,10 @@ class SheetRun:
         rules, plain, items, s, ask = self.sheet.rules, self.sheet.plain, self.records.items, self.s, self._ask
         seen: set[str] = set()
         passing: dict[str, int] = {}
-        for position in self.records.of_keys(rules):
+        positions = self.records.of_keys(rules)
+        if self.records.log is not None:
+            unpack([items[position] for position in positions if position < self.records.logged])
+        for position in positions:
             record = items[position]
             key = record.key
             if key not in plain:
@@ -152,7 +155,7 @@ class SheetRun:
             else:
                 self._put(Note("req", key, [kind, counts[key], ""]))
         for group in self.sheet.groups:
-            if not any(counts[key] for key in group):
+            if counts.keys().isdisjoint(group):
                 self.lasting.append(Note("req_or", "|".join(sorted(group))))
 
     def _several(self, key: str) -> None:

@@ -14,11 +14,10 @@ import io
 import json
 import re
 import zlib
-from collections import Counter
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compliance.loglines import BLOCK_BYTES, Log
+from compliance.loglines import BLOCK_BYTES, Log, Positions
 from compliance.mlperf_grammar import Merge
 from compliance.mlperf_sheets import Ruleset
 
@@ -56,7 +55,8 @@ class Record:
 
 
 class Records:
-    """All records of one log: `items` in file order, and `counts`, how many of them have each key that a rule names.
+    """All records of one log: `items` in file order; `positions` and `of_keys` say where those of a key or of several
+    are, and `counts` how many there are of each.
 
     `count` is the number of records read, also of those not kept; `errors` are (line, message) of lines that hold no
     readable record; `logged` is the number of items without the merged ones that a sheet may append.
@@ -67,33 +67,12 @@ class Records:
         self.logged = len(items)
         self.errors: list[tuple[int, str]] = []
         self.copies = tuple(int(part) for part in ruleset.version.split(".")) >= FIXED_RECORDS_BEFORE
-        self.named = ruleset.keys
         self._take_stock()
 
-    def name(self, keys: tuple[str, ...]) -> None:
-        """See to it that records of `keys` are known, also where it is a sheet of another round that names them."""
-        if not self.named.issuperset(keys):
-            self.named = self.named.union(keys)
-            self._take_stock()
-
     def _take_stock(self) -> None:
-        """Note position and key of every record that any rule is about: the others are not looked at again."""
-        named = self.named
         whole = self.log is not None and self.items is self.log.events
-        keys = self.log.keys if whole and self.log is not None else [record.key for record in self.items]
-        self._positions = [position for position, key in enumerate(keys) if key in named]
-        self._keys = [keys[position] for position in self._positions]
-        self.counts = Counter(self._keys)
-
-    def positions(self, key: str) -> list[int]:
-        """Where in `items` the records of `key` are."""
-        if key not in self.counts:
-            return []
-        return [position for position, its in zip(self._positions, self._keys, strict=True) if its == key]
-
-    def of_keys(self, keys: Container[str]) -> list[int]:
-        """Where in `items` the records of any of `keys` are, in file order."""
-        return [position for position, key in zip(self._positions, self._keys, strict=True) if key in keys]
+        found = self.log.positions if whole and self.log is not None else Positions(self.items)
+        self.positions, self.of_keys, self.counts = found.of, found.of_all, found.counts
 
     def where(self, position: int | None) -> tuple[int | None, int | None]:
         """The place in `Log.events` and the physical line of the record at `position`, each None where unknown."""

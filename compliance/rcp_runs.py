@@ -120,8 +120,8 @@ def _records(log: Log, bert_samples: bool) -> Iterator[tuple[str, dict[str, Any]
     """Each record of which the text holds one of the words, with that text or, where it says the same, its key."""
     data = log.data
     if set(log.faults.counts) <= {"event_type"}:
-        wanted = {key for key in set(log.keys) if any(word in key for word in _WORDS)}
-        keyed = [event for key, event in zip(log.keys, log.events, strict=True) if key in wanted]
+        wanted = {key for key in log.positions.counts if any(word in key for word in _WORDS)}
+        keyed = [event for event in log.events if event.key in wanted]
         sought = (*_SOUGHT, "train_samples") if bert_samples else _SOUGHT
         if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in sought):
             for event in keyed:

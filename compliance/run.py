@@ -7,7 +7,6 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -17,7 +16,7 @@ from typing import Any, TypeGuard
 
 from compliance.benchmarks import Facts
 from compliance.careful import Event, short
-from compliance.loglines import BackStep, Log
+from compliance.loglines import BackStep, Log, Positions
 from compliance.rule import Finding
 
 Milliseconds = int | Decimal
@@ -48,7 +47,6 @@ MODEL_KEYS = frozenset(
 STATUSES = ("success", "aborted")
 PROGRESS_KEYS = ("epoch_num", "samples_count")
 SKEW_MS = 1000
-FEW_RECORDS = 200
 _64_BITS = (1 << 64) - 1
 _HEAD_KEYS = ("cache_clear", "init_start", *IDENTITY_KEYS)
 
@@ -106,35 +104,21 @@ class Run:
         self.official_crash: tuple[str, int | None] | None = None
         self.official_refusal: str | None = None
         self.suite = suite
-        self._keys = log.keys if events is log.events else [event.key for event in events]
-        self._counts = Counter(self._keys)
-        self._positions: dict[str, list[int]] | None = None
+        self._positions = log.positions if events is log.events else Positions(events)
+        self._indices = self._positions.of
 
     # --- records -----------------------------------------------------------------------------------------------------
 
     @property
     def keys(self) -> list[str]:
         """Every key of the run, in the order of first appearance."""
-        return list(self._counts)
-
-    def _indices(self, key: str) -> list[int]:
-        """Where the records of `key` stand. Keys of many records are looked up only when they are asked for."""
-        if key not in self._counts:
-            return []
-        if self._positions is None:
-            few = {name for name, count in self._counts.items() if count <= FEW_RECORDS}
-            self._positions = {name: [] for name in few}
-            for index, name in enumerate(self._keys):
-                if name in few:
-                    self._positions[name].append(index)
-        if key not in self._positions:
-            self._positions[key] = [index for index, name in enumerate(self._keys) if name == key]
-        return self._positions[key]
+        return list(self._positions.counts)
 
     def of(self, *keys: str) -> list[Event]:
         """All records with one of `keys`, in file order."""
-        indices = [i for key in keys for i in self._indices(key)]
-        return [self.events[i] for i in (sorted(indices) if len(keys) > 1 else indices)]
+        if len(keys) == 1:
+            return [self.events[i] for i in self._indices(keys[0])]
+        return [self.events[i] for i in self._positions.of_all(keys)]
 
     def first(self, key: str) -> Event | None:
         """The first record with `key`."""
@@ -208,7 +192,7 @@ class Run:
         """
         if self.start is None:
             return ""
-        places = sorted(index for key in MODEL_KEYS & self._counts.keys() for index in self._indices(key))
+        places = self._positions.of_all(MODEL_KEYS)
         times = [self.events[index].time_ms for index in places]
         zero = next((time for time in times if time is not None), 0)
         shifted = tuple([-1 if time is None else time - zero for time in times])
@@ -335,9 +319,9 @@ def split_runs(log: Log) -> list[list[Event]]:
     A new run begins where a record that belongs to the head of a log (`init_start`, `submission_…`) follows a
     `run_start`, provided that a `run_start` follows it too: two attempts were appended to one file.
     """
-    if log.keys.count("run_start") < 2:
+    starts = log.positions.of("run_start")
+    if len(starts) < 2:
         return [log.events]
-    starts = [index for index, key in enumerate(log.keys) if key == "run_start"]
     parts: list[list[Event]] = []
     begin, running = 0, False
     heads: set[str] = set()

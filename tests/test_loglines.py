@@ -6,6 +6,7 @@ import json
 import pytest
 
 from compliance import loglines
+from compliance.careful import unpack
 from compliance.loglines import parse
 
 
@@ -219,7 +220,7 @@ def test_keep(monkeypatch, tmp_path):
 
     log = loglines.read(path, keep=keep)
     assert asked == [["head", "run_start"]]
-    assert [e.key for e in log.events] == log.keys == ["run_start", "run_stop"]
+    assert [e.key for e in log.events] == list(log.positions.counts) == ["run_start", "run_stop"]
     assert log.records == 53
     assert [log.line(e) for e in log.events] == [2, 53]
 
@@ -254,3 +255,37 @@ def test_enormous_record(cut):
     data = record("x", "y" * 20_000_000)
     log = parse(data[: len(data) - cut] + b"\n" + record("z"))
     assert [e.key for e in log.events] == (["z"] if cut else ["x", "z"])
+
+
+def test_metadata_named_elsewhere_does_not_hide_that_it_is_missing():
+    nested = record("a", {"metadata": {}})
+    log = parse(b"\n".join([nested, record("b").replace(b'{"file": "a.py", "lineno": 1}', b"null")]))
+    assert kinds(log) == ["shape"]
+    assert [e.key for e in log.events] == ["a", "b"]
+
+
+@pytest.mark.parametrize("token", [b":::mllog ", b":::MLLog ", b"::: MLLOG ", b":::\tMLLOG ", b":::MLLOG"])
+def test_look_alikes_are_not_overlooked(token):
+    log = parse(GOOD + b"\n" + record("d").replace(b":::MLLOG ", token))
+    assert kinds(log) == ["look_alike"]
+    assert [e.key for e in log.events] == ["a", "b", "c", "d"]
+
+
+def test_positions_of_rare_and_frequent_keys():
+    log = parse(b"\n".join([record("a"), *[record("b")] * 7, record("a"), record("c")]))
+    assert log.positions.counts == {"a": 2, "b": 7, "c": 1}
+    assert list(log.positions.of("b")) == [1, 2, 3, 4, 5, 6, 7]
+    assert list(log.positions.of("a")) == [0, 8]
+    assert list(log.positions.of("other")) == []
+    assert log.positions.of_all(["c", "a", "other"]) == [0, 8, 9]
+
+
+def test_values_decoded_together_and_apart():
+    text = b"\n".join([record("a", 0.5), record("b", {"x": [1]}), record("c")])
+    together, apart = parse(text), parse(text)
+    unpack(together.events)
+    unpack(together.events)
+    assert plain(together.events) == plain(apart.events)
+    huge = parse(b"\n".join([record("a", 0.5), record("b", 1).replace(b'"value": 1', b'"value": 1e999')]))
+    unpack(huge.events)
+    assert [e.value for e in huge.events] == [0.5, float("inf")]

@@ -1,8 +1,8 @@
 """I: whose run of what this is. The submission keys, the profile, and the seed."""
 
 import difflib
+import os.path
 from collections.abc import Iterator
-from pathlib import PurePath
 
 from compliance.rule import Finding, rule
 from compliance.run import IDENTITY_KEYS, Run
@@ -146,11 +146,11 @@ def folder_names_another_benchmark(run: Run) -> Iterator[Finding]:
         --- somebody/results/a_system/example/result_0.txt
         submission_benchmark example
     """
-    parts = PurePath(run.path).parts
-    if run.benchmark is None or len(parts) < 4:
+    above = os.path.dirname(run.path)
+    folder = os.path.basename(above)
+    if run.benchmark is None or not folder:
         return
-    folder = parts[-2]
-    of_submission = parts[-4] == "results"
+    of_submission = os.path.basename(os.path.dirname(os.path.dirname(above))) == "results"
     of_suite = run.profile_names is not None and folder in run.profile_names
     if (of_submission or of_suite) and folder.lower() != run.benchmark.lower():
         event = run.first("submission_benchmark")
