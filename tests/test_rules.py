@@ -5,6 +5,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from compliance import example_submissions, examples, mlperf
+from compliance.loglines import Positions
 from compliance.official import breaches, refusal
 from compliance.rule import Finding, Rule, all_rules, run_rules
 from compliance.run import MODEL_KEYS, ResultSet, Run, split_runs
@@ -98,15 +99,22 @@ def test_rules_ask_only_for_keys_that_are_kept_of_a_large_log():
     """Of a log too large to be held whole, only MODEL_KEYS and the benchmark's hyperparameters are there."""
     asked = set()
 
-    class Watched(Run):
-        def _indices(self, key):
+    class Watched(Positions):
+        def of(self, key):
             asked.add(key)
-            return super()._indices(key)
+            return super().of(key)
+
+        def of_all(self, keys):
+            asked.update(keys)
+            return super().of_all(keys)
 
     for rule in RULES:
         for text in rule.examples("Fails") + rule.examples("Passes"):
             facts = examples.facts_of(text)
-            runs = [Watched(log, log.events, facts) for log in examples.logs(text).values()]
+            logs = examples.logs(text).values()
+            for log in logs:
+                log.positions = Watched(log.events)
+            runs = [Run(log, log.events, facts) for log in logs]
             for run in runs:
                 run.profile_names = examples.EXAMPLE_FACTS
             models = runs if rule.scope == "run" else [ResultSet("x", runs, ["a"] * len(runs), facts)]
