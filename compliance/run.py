@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from compliance.benchmarks import Facts
 from compliance.careful import Event, short
@@ -58,8 +58,7 @@ def exact_ms(value: int | float | None) -> Milliseconds | None:
     return value
 
 
-@dataclass(frozen=True)
-class Evaluation:
+class Evaluation(NamedTuple):
     """One `eval_accuracy` record. `value` is None where it is no finite number; `inside`: within the clock."""
 
     event: Event
