@@ -1,0 +1,1 @@
+"""Translation: the Transformer from English to German, token accuracy."""
