@@ -142,7 +142,7 @@ class Checker:
         from concurrent.futures import ProcessPoolExecutor
 
         with ProcessPoolExecutor(min(jobs, len(work))) as pool:
-            yield from pool.map(self.check_group, work, chunksize=max(1, len(work) // (8 * jobs)))
+            yield from pool.map(self.check_group, work, chunksize=max(1, len(work) // (32 * jobs)))
 
     def check_group(self, group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
         """Judge the logs of one folder, and them as a set; without a folder, the logs alone."""
