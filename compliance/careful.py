@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -24,30 +24,15 @@ _EXPECTED_RECORD = '":::MLLOG " and one JSON object on one line'
 class Event(msgspec.Struct, gc=False):
     """One record.
 
-    `time_ms` is in milliseconds since 1970, None where the record has no usable one; `event_type` is empty where the
-    record has none. `value` and `metadata` are decoded when they are first asked for: most records are never looked at.
+    `time_ms` is in milliseconds since 1970, None where the record has no usable one; `value` is as Python's json
+    decodes it, `metadata` is empty if it is no object, and `event_type` is empty where the record has none.
     """
 
     time_ms: int | float | None
     key: str
-    raw_value: msgspec.Raw = msgspec.field(name="value")
-    raw_metadata: msgspec.Raw = msgspec.field(name="metadata")
+    value: Any
+    metadata: dict[str, Any]
     event_type: str
-
-    @property
-    def value(self) -> Any:
-        """The record's value, as Python's json would decode it."""
-        if type(self.raw_value) is msgspec.Raw:
-            self.raw_value = _decoded(self.raw_value)
-        return self.raw_value
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        """The record's metadata; empty if it is no object."""
-        if type(self.raw_metadata) is msgspec.Raw:
-            metadata = _decoded(self.raw_metadata)
-            self.raw_metadata = metadata if isinstance(metadata, dict) else {}  # type: ignore[assignment]
-        return self.raw_metadata  # type: ignore[return-value]
 
 
 _MOST_MS = 2**62
@@ -57,43 +42,19 @@ _Time = (
 )
 
 
-class Timed(Event, gc=False):
-    """A record as the fast path takes it: with a time that can be computed with."""
+class WholeEvent(Event, gc=False, forbid_unknown_fields=True):
+    """A record as the fast path takes it: every member that MLPerf's logger writes, and no other."""
 
     time_ms: _Time
+    namespace: Any
 
 
-class Untyped(Timed, gc=False):
-    """The same, of a log in which some record has no `event_type`."""
+class PartialEvent(Event, gc=False, forbid_unknown_fields=True):
+    """The same, of a log in which some records have no `event_type` or no `namespace`."""
 
+    time_ms: _Time
     event_type: str = ""
-
-
-def new_event(time_ms: int | float | None, key: str, value: Any, metadata: dict[str, Any], event_type: str) -> Event:
-    """A record whose value and metadata are decoded already."""
-    return Event(time_ms, key, value, metadata, event_type)  # type: ignore[arg-type]
-
-
-def _decoded(raw: msgspec.Raw) -> Any:
-    """The value of JSON text that is well formed; numbers beyond a float's range come as Python's json has them."""
-    try:
-        return msgspec.json.decode(raw)
-    except msgspec.ValidationError:
-        return json.loads(bytes(raw))
-
-
-def unpack(events: Iterable[Event]) -> None:
-    """Decode value and metadata of many records at once, which is faster than one by one."""
-    packed = [event for event in events if type(event.raw_metadata) is msgspec.Raw]
-    packed = [event for event in packed if type(event.raw_value) is msgspec.Raw]
-    try:
-        values = msgspec.json.decode(b"[%b]" % b",".join([event.raw_value for event in packed]))
-        metadata = msgspec.json.decode(b"[%b]" % b",".join([event.raw_metadata for event in packed]))
-    except (msgspec.ValidationError, RecursionError):
-        return  # numbers beyond a float's range: each record is decoded when it is asked for
-    for event, value, members in zip(packed, values, metadata, strict=True):
-        event.raw_value = value
-        event.raw_metadata = members if type(members) is dict else {}  # type: ignore[assignment]
+    namespace: Any = None
 
 
 @dataclass(frozen=True)
@@ -268,7 +229,7 @@ def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     if not isinstance(key, str) or "value" not in record:
         return None
     event_type = record.get("event_type")
-    return new_event(time_ms, key, value, metadata, event_type if isinstance(event_type, str) else "")
+    return Event(time_ms, key, value, metadata, event_type if isinstance(event_type, str) else "")
 
 
 def _time(value: Any, line: int, faults: Faults) -> int | float | None:

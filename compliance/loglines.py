@@ -36,8 +36,8 @@ from compliance.careful import (
     Event,
     Fault,
     Faults,
-    Timed,
-    Untyped,
+    PartialEvent,
+    WholeEvent,
     careful,
     untyped,
 )
@@ -240,8 +240,6 @@ def _read(log: Log, keep: Keep | None) -> Log:
                     log.__dict__.pop("positions", None)
         if kept is not None:
             few = [(event, place) for event, place in zip(events, places, strict=True) if event.key in kept]
-            for event, _ in few:
-                event.value, event.metadata  # noqa: B018  decoded now, so that the block's text can go
             log.events += [event for event, _ in few]
             log._places = _joined(log._places, [place for _, place in few])
     return log
@@ -263,7 +261,7 @@ def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list
         log.clean = False
         return old_formats.events(block, first_line, log.faults, begins=not log.records)
     lines = None
-    if events and type(events[0]) is Untyped:
+    if events and type(events[0]) is PartialEvent:
         lines = _record_lines(block, first_line)
         for event, line in zip(events, lines, strict=True):
             if not event.event_type:
@@ -327,47 +325,37 @@ def _from_utf16(log: Log, data: bytes) -> bytes:
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_MEMBERS = (b'"time_ms"', b'"key"', b'"value"', b'"metadata"', b'"metadata": {')
-LONGEST_NUMBER = 4300
-_decode_lines_whole = msgspec.json.Decoder(dict[str, Any]).decode_lines
-_decode_lines = msgspec.json.Decoder(Timed).decode_lines
-_decode_untyped_lines = msgspec.json.Decoder(Untyped).decode_lines
+_MEMBERS = (b'"time_ms"', b'"key"', b'"value"', b'"metadata"')
+_OFTEN_LACKING = (b'"event_type"', b'"namespace"')
+_decode_whole = msgspec.json.Decoder(WholeEvent).decode_lines
+_decode_partial = msgspec.json.Decoder(PartialEvent).decode_lines
 
 
 def _fast(block: bytes) -> list[Event] | None:
     """All records of a block at once, or None where any doubt is left.
 
-    The decoder goes through every record's JSON, but leaves `value` and `metadata` as text until they are asked for.
-    What it does not see itself is looked for in the text: bytes that are not UTF-8, members that come twice, metadata
-    that is no object, a token inside a record.
+    What the decoder does not see itself is looked for in the text: a token inside a record, bytes that are not UTF-8,
+    and members that come twice, by counting their names.
     """
     found = (_RECORDS if b"\r" in block else _RECORDS_WITHOUT_RETURNS).findall(block)
     count = len(found)
     text = b"\n".join(found)
     if TOKEN in text or any(text.count(member) != count for member in _MEMBERS):
         return None
+    if b"\\" in text and b"\\u" in text:  # a name could be spelled otherwise
+        return None
+    lacking = [count - text.count(member) for member in _OFTEN_LACKING]
     try:
         if not text.isascii():
             text.decode()
-        if _has_long_line(text):
-            _decode_lines_whole(text)  # a number with more digits than Python takes is no JSON to any tool
-        try:
-            events: list[Any] = _decode_lines(text)
-        except msgspec.ValidationError:  # perhaps only for want of an event_type
-            events = _decode_untyped_lines(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if not any(lacking):
+            whole: list[Any] = _decode_whole(text)
+            return whole if len(whole) == count else None
+        partial: list[Any] = _decode_partial(text)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         return None
-    return events if len(events) == count else None
-
-
-def _has_long_line(text: bytes) -> bool:
-    """Whether a line could hold a number of more than LONGEST_NUMBER digits."""
-    start = 0
-    while len(text) - start > LONGEST_NUMBER:
-        start = text.rfind(b"\n", start, start + LONGEST_NUMBER) + 1
-        if not start:
-            return True
-    return False
+    lacks = [sum(not event.event_type for event in partial), sum(event.namespace is None for event in partial)]
+    return partial if len(partial) == count and lacks == lacking else None
 
 
 def _follow_time(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from compliance.careful import unpack
 from compliance.mlperf_grammar import Action, Merge, Test, test
 from compliance.mlperf_records import Records
 from compliance.mlperf_sheets import Rule, Sheet
@@ -67,10 +66,7 @@ class SheetRun:
         rules, plain, items, s, ask = self.sheet.rules, self.sheet.plain, self.records.items, self.s, self._ask
         seen: set[str] = set()
         passing: dict[str, int] = {}
-        positions = self.records.of_keys(rules)
-        if self.records.log is not None:
-            unpack([items[position] for position in positions if position < self.records.logged])
-        for position in positions:
+        for position in self.records.of_keys(rules):
             record = items[position]
             key = record.key
             if key not in plain:

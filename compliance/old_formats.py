@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from typing import Any, cast
 
-from compliance.careful import LINE_END, Event, Fault, Faults, new_event, short
+from compliance.careful import LINE_END, Event, Fault, Faults, short
 
 TOKEN = re.compile(rb":::(?:MLL |MLPv0\.)")
 
@@ -68,7 +68,7 @@ def events(block: bytes, first_line: int, faults: Faults, *, begins: bool = True
             faults.append(Fault(damage.kind, line, damage.args[0], _EXPECTED[round_name], short(text)))
             continue
         if benchmark is not None and not found and begins:
-            found.append(new_event(event.time_ms, "submission_benchmark", benchmark, {}, "POINT_IN_TIME"))
+            found.append(Event(event.time_ms, "submission_benchmark", benchmark, {}, "POINT_IN_TIME"))
             places.append(-line)
         found.append(event)
         places.append(-line)
@@ -108,7 +108,7 @@ def _from_0_6(text: str) -> Event:
     if not isinstance(record, dict) or "value" not in record:
         raise _Damage("shape", 'the JSON is not an object with "value" and "metadata"')
     metadata = record.get("metadata")
-    return new_event(
+    return Event(
         _milliseconds(seconds), key, record["value"], metadata if isinstance(metadata, dict) else {}, _type(key)
     )
 
@@ -132,7 +132,7 @@ def _from_0_5(text: str) -> tuple[Event, str]:
         metadata["epoch_num"] = value
     elif key == "run_stop" and isinstance(value, dict) and "success" in value:
         metadata["status"] = "success" if value["success"] in (True, "true", "True") else "aborted"
-    return new_event(_milliseconds(seconds), key, value, metadata, _type(key)), benchmark
+    return Event(_milliseconds(seconds), key, value, metadata, _type(key)), benchmark
 
 
 def _type(key: str) -> str:

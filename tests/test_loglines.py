@@ -6,7 +6,6 @@ import json
 import pytest
 
 from compliance import loglines
-from compliance.careful import unpack
 from compliance.loglines import parse
 
 
@@ -280,12 +279,29 @@ def test_positions_of_rare_and_frequent_keys():
     assert log.positions.of_all(["c", "a", "other"]) == [0, 8, 9]
 
 
-def test_values_decoded_together_and_apart():
-    text = b"\n".join([record("a", 0.5), record("b", {"x": [1]}), record("c")])
-    together, apart = parse(text), parse(text)
-    unpack(together.events)
-    unpack(together.events)
-    assert plain(together.events) == plain(apart.events)
-    huge = parse(b"\n".join([record("a", 0.5), record("b", 1).replace(b'"value": 1', b'"value": 1e999')]))
-    unpack(huge.events)
-    assert [e.value for e in huge.events] == [0.5, float("inf")]
+@pytest.mark.parametrize("member", ["time_ms", "key", "value", "metadata", "event_type", "namespace", "other"])
+def test_a_member_that_comes_twice_is_found(member):
+    line = record("a", **({"other": 1} if member == "other" else {}))
+    first = json.dumps(json.loads(line[9:])[member]).encode()
+    log = parse(GOOD + b"\n" + line.replace(b"{", b'{"%b": %b, ' % (member.encode(), first), 1))
+    assert kinds(log) == ["duplicate"]
+
+
+def test_records_that_lack_event_type_or_namespace():
+    bare = json.dumps({"time_ms": 1_700_000_000_000, "key": "d", "value": 1, "metadata": {}}).encode()
+    log = parse(GOOD + b"\n:::MLLOG " + bare)
+    assert log.clean
+    assert kinds(log) == ["event_type"]
+    twice = bare.replace(b'"key"', b'"event_type": "A", "event_type": "B", "key"')
+    assert "duplicate" in kinds(parse(GOOD + b"\n:::MLLOG " + twice))
+
+
+def test_number_beyond_a_floats_range_is_found_wherever_it_is():
+    for log in (record("a").replace(b'"value": 1', b'"value": 1e999'), record("a", lr=1), record("a", [1])):
+        text = log.replace(b'"lr": 1', b'"lr": 1e999').replace(b"[1]", b"[-1E400]").replace(b'no": 1', b'no": 1e999')
+        assert kinds(parse(GOOD + b"\n" + text))[0] == "not_finite"
+
+
+def test_a_member_named_in_another_spelling_is_found():
+    log = parse(GOOD + b"\n" + record("a").replace(b'"value"', b'"value": 2, "val\\u0075e"'))
+    assert kinds(log) == ["duplicate"]
