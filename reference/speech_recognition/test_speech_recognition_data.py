@@ -168,6 +168,22 @@ def test_espeak_knows_every_voice_and_says_which_it_does_not(monkeypatch: pytest
         espeak.speak(["A"], ["f1"], 1)
 
 
+@has_espeak
+def test_no_voice_is_much_like_one_of_another_list() -> None:
+    """A voice is a file of settings, a line each; its name and formants that are left as they are don't count."""
+    folder = espeak.library()[0].parent / "espeak-ng-data" / "voices" / "!v"
+    settings = {}
+    for part, voices in espeak.VOICES.items():
+        for voice in voices:
+            lines = (folder / voice).read_text(encoding="utf-8", errors="replace").splitlines()
+            kept = {" ".join(line.split()) for line in lines if line.strip()}
+            kept = {line for line in kept if not line.startswith(("//", "#", "name", "language", "gender"))}
+            settings[part, voice] = {line for line in kept if not line.endswith(" 100 100 100")}
+    for (part, voice), lines in settings.items():
+        for (other_part, other), others in settings.items():
+            assert part == other_part or len(lines & others) <= 0.5 * len(lines), (voice, other)
+
+
 def test_without_its_package_espeak_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(espeak, "PACKAGE", "espeakng_loader_that_is_not_there")
     with pytest.raises(SetupError, match="espeakng-loader==0.2.4, which is not installed"):
