@@ -1,0 +1,1 @@
+"""Image to image: street photos to label maps with CycleGAN, from pictures that are not paired."""
