@@ -1,0 +1,77 @@
+"""A cell as a drawing, for a person to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from reference.common.errors import SetupError
+
+from .cell import FUNCTIONS, Cell
+
+STEP_X, STEP_Y, RADIUS = 130, 90, 28
+COLOURS = {"tanh": "#bcd9f5", "relu": "#f5cdbc", "sigmoid": "#d3efc3", "identity": "#e6e6e6"}
+
+
+def write(path: Path, cell: Cell) -> None:
+    """Write `cell` as SVG: nodes from left to right by how many nodes they lie behind the input. Makes the folder.
+
+    Raises SetupError when the file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(svg(cell), encoding="utf-8")
+    except OSError as error:
+        raise SetupError(f"cannot write the samples {path}: {error.strerror or error}") from None
+
+
+def svg(cell: Cell) -> str:
+    """The drawing: "x, h" feeds node 0, the nodes that nobody reads feed "mean", the new state."""
+    places = _places(cell)
+    right = max(x for x, _ in places) + STEP_X
+    middle = max(y for _, y in places) / 2
+    start, end = (STEP_X * 0.5, middle), (right, middle)
+    lines = [_arrow(start, places[0])]
+    lines += [_arrow(places[read], places[node]) for node, read in enumerate(cell.reads, start=1)]
+    lines += [_arrow(places[node], end) for node in cell.ends]
+    shapes = [_circle(start, "x, h", "", "#ffffff"), _circle(end, "mean", "", "#ffffff")]
+    for node, function in enumerate(cell.functions):
+        name = FUNCTIONS[function]
+        shapes.append(_circle(places[node], str(node), name, COLOURS[name]))
+    width, height = right + STEP_X * 0.5, max(y for _, y in places) + STEP_Y * 0.7
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}"'
+        f' height="{height:g}" font-family="sans-serif" font-size="13" text-anchor="middle">'
+    )
+    ground = '<rect width="100%" height="100%" fill="#fff"/>'
+    return "\n".join([head, f"<title>{cell}</title>", ground, *lines, *shapes, "</svg>\n"])
+
+
+def _places(cell: Cell) -> list[tuple[float, float]]:
+    """Centres of the nodes: the column is the depth, nodes of a column stand below one another."""
+    depths = [0]
+    for read in cell.reads:
+        depths.append(depths[read] + 1)
+    rows = [depths[:node].count(depth) for node, depth in enumerate(depths)]
+    return [(STEP_X * (depth + 1.5), STEP_Y * (row + 0.7)) for depth, row in zip(depths, rows, strict=True)]
+
+
+def _arrow(start: tuple[float, float], stop: tuple[float, float]) -> str:
+    """A line between two circles' edges with a small triangle at its end."""
+    (x1, y1), (x2, y2) = start, stop
+    length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5
+    dx, dy = (x2 - x1) / length, (y2 - y1) / length
+    x1, y1, x2, y2 = x1 + dx * RADIUS, y1 + dy * RADIUS, x2 - dx * RADIUS, y2 - dy * RADIUS
+    left = f"{x2 - 9 * dx - 4 * dy:.1f},{y2 - 9 * dy + 4 * dx:.1f}"
+    right = f"{x2 - 9 * dx + 4 * dy:.1f},{y2 - 9 * dy - 4 * dx:.1f}"
+    return (
+        f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#444"/>'
+        f'<polygon points="{x2:.1f},{y2:.1f} {left} {right}" fill="#444"/>'
+    )
+
+
+def _circle(at: tuple[float, float], name: str, below: str, colour: str) -> str:
+    x, y = at
+    text = f'<text x="{x:.1f}" y="{y + (-2 if below else 4):.1f}">{name}</text>'
+    if below:
+        text += f'<text x="{x:.1f}" y="{y + 12:.1f}" font-size="11">{below}</text>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}" fill="{colour}" stroke="#444"/>{text}'
