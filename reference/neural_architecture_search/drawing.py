@@ -13,7 +13,7 @@ COLOURS = {"tanh": "#bcd9f5", "relu": "#f5cdbc", "sigmoid": "#d3efc3", "identity
 
 
 def write(path: Path, cell: Cell) -> None:
-    """Write `cell` as SVG: nodes from left to right by how many nodes they lie behind the input. Makes the folder.
+    """Write `cell` as SVG. Makes the folder.
 
     Raises SetupError when the file cannot be written.
     """
@@ -28,8 +28,7 @@ def svg(cell: Cell) -> str:
     """The drawing: "x, h" feeds node 0, the nodes that nobody reads feed "mean", the new state."""
     places = _places(cell)
     right = max(x for x, _ in places) + STEP_X
-    middle = max(y for _, y in places) / 2
-    start, end = (STEP_X * 0.5, middle), (right, middle)
+    start, end = (STEP_X * 0.5, places[0][1]), (right, places[0][1])
     lines = [_arrow(start, places[0])]
     lines += [_arrow(places[read], places[node]) for node, read in enumerate(cell.reads, start=1)]
     lines += [_arrow(places[node], end) for node in cell.ends]
@@ -47,12 +46,23 @@ def svg(cell: Cell) -> str:
 
 
 def _places(cell: Cell) -> list[tuple[float, float]]:
-    """Centres of the nodes: the column is the depth, nodes of a column stand below one another."""
+    """Centres of the nodes, a tree from left to right: the ends stand in the last column, each in a row of its own,
+    every other node in the column of its depth, halfway between the first and the last node that read it."""
     depths = [0]
     for read in cell.reads:
         depths.append(depths[read] + 1)
-    rows = [depths[:node].count(depth) for node, depth in enumerate(depths)]
-    return [(STEP_X * (depth + 1.5), STEP_Y * (row + 0.7)) for depth, row in zip(depths, rows, strict=True)]
+    rows: dict[int, float] = {}
+    order = iter(range(len(cell.functions)))
+
+    def settle(node: int) -> None:
+        readers = [reader for reader, read in enumerate(cell.reads, start=1) if read == node]
+        for reader in readers:
+            settle(reader)
+        rows[node] = (rows[readers[0]] + rows[readers[-1]]) / 2 if readers else next(order)
+
+    settle(0)
+    columns = [max(depths) if node in cell.ends else depth for node, depth in enumerate(depths)]
+    return [(STEP_X * (column + 1.5), STEP_Y * (rows[node] + 0.7)) for node, column in enumerate(columns)]
 
 
 def _arrow(start: tuple[float, float], stop: tuple[float, float]) -> str:

@@ -105,6 +105,14 @@ def test_the_drawing_shows_every_node_and_edge() -> None:
     assert text.count("<circle") == 5
 
 
+def test_ends_are_drawn_in_one_column_and_rows_of_their_own() -> None:
+    """Node 0 is read by 1 and 2, node 2 by 3: the ends are 1 and 3, and no line between nodes passes behind another."""
+    chosen = Cell((TANH, RELU, SIGMOID, TANH), (0, 0, 2))
+    root, one, two, three = drawing._places(chosen)
+    assert one[0] == three[0] > two[0] > root[0]
+    assert one[1] < root[1] < three[1] == two[1]
+
+
 # ---- the shared model ------------------------------------------------------------------------------------------------
 
 
