@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from reference.common import runs, sources, wikipedia
 from reference.common.errors import SetupError
@@ -17,6 +19,7 @@ from .pairs import Batch, Document, Masker, Masking, Sequences, Special, join, s
 
 DATASETS = ("wikipedia-20200101", "wikipedia-excerpt", "made-up")
 EVALUATION_SEED = 12345  # of the held-out pairs and masks, in every run
+EVALUATION_BLOCK = 100  # sequences masked at a time, whatever the batch size: the masks must not depend on it
 EVALUATION_MASK_SHARE = 0.15  # of the words that can be masked
 TITLE_PARTS, EVALUATION_PARTS, VALIDATION_PARTS = 12, (1,), (0,)  # of the excerpt's articles, by the MD5 of the title
 
@@ -108,7 +111,7 @@ def load_shards(run: runs.Run) -> Corpus:
         train_samples = sum(shards.count_documents(path) for path in layout.parts)
     corpus = Corpus(
         [lambda path=path: shards.documents(path, tokenizer) for path in layout.parts],
-        lambda: shards.documents(layout.evaluation, tokenizer),
+        functools.cache(lambda: shards.documents(layout.evaluation, tokenizer)),
         tokenizer.special,
         list(tokenizer.vocabulary),
     )
@@ -170,5 +173,7 @@ def evaluation_batches(corpus: Corpus, run: runs.Run) -> list[Batch]:
     hp, texts = run.settings, evaluation_texts(corpus, run)
     masker = Masker(masking(run, EVALUATION_MASK_SHARE), hp.vocab_size, corpus.special)
     rng = np.random.default_rng(EVALUATION_SEED)
-    parts = [slice(start, start + hp.eval_batch_size) for start in range(0, len(texts), hp.eval_batch_size)]
-    return [batch for part in parts for batch in masker.disjoint(texts.take(part), rng, hp.eval_mask_sets)]
+    blocks = [texts.take(slice(start, start + EVALUATION_BLOCK)) for start in range(0, len(texts), EVALUATION_BLOCK)]
+    made = [batch for block in blocks for batch in masker.disjoint(block, rng, hp.eval_mask_sets)]
+    columns = (torch.cat(tensors).split(hp.eval_batch_size) for tensors in zip(*made, strict=True))
+    return [Batch(*tensors) for tensors in zip(*columns, strict=True)]

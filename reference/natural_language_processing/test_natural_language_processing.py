@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -362,8 +363,15 @@ def test_the_installed_data_gives_the_declared_counts() -> None:
     facts = benchmark.load(FOLDER).profiles["embedded"]
     assert told[:2] == [facts.train_samples, facts.eval_samples]
     assert [source.sha256[:8] for source in told[2]] == ["a53f4648"]
-    asked = sum(int((batch.labels != NO_LABEL).sum()) for batch in data.evaluation_batches(corpus, run))
+    batches = data.evaluation_batches(corpus, run)
+    asked = sum(int((batch.labels != NO_LABEL).sum()) for batch in batches)
     assert asked == 10_752 and len(corpus.held_out()) == 11
+    run.settings = replace(SMALL, eval_batch_size=37)  # changes no mask
+    others = data.evaluation_batches(corpus, run)
+    assert [len(batch.ids) for batch in others] == [37] * 43 + [9]
+    for column in range(len(Batch._fields)):
+        whole, cut = (torch.cat([batch[column] for batch in made]) for made in (batches, others))
+        assert torch.equal(whole, cut)
 
 
 def test_the_evidence_is_above_every_table() -> None:
