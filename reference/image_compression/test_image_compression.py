@@ -299,6 +299,14 @@ def test_a_smoke_run_its_log_and_its_samples(tmp_path: Path) -> None:
     assert check.main([str(tmp_path / "a.txt"), "--partial"]) == 0
 
 
+def test_every_evaluation_of_the_evidence_gets_better_with_each_step() -> None:
+    logs = sorted((HERE / "evidence" / "embedded").glob("result_*.txt"))
+    for log in logs:
+        steps = values(events(log), "ms_ssim_by_step")
+        assert steps, log
+        assert all(before < after for step in steps for before, after in zip(step, step[1:], strict=False)), log
+
+
 def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     first, second, other = (
         run_smoke(tmp_path / f"{name}.txt", "--seed", seed) for name, seed in (("a", "3"), ("b", "3"), ("c", "4"))
