@@ -18,6 +18,7 @@ if not __package__:  # run as a script: python reference/<task>/train.py
     sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("", "logging")]
     __package__ = f"reference.{Path(__file__).resolve().parent.name}"
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -176,7 +177,7 @@ def naive_baselines(run: runs.Run) -> dict[str, float]:
         if number == FIT_BATCHES:
             break
     values = {}
-    for name, code in baselines.codecs(baselines.np.concatenate(fit), budget, side).items():
+    for name, code in baselines.codecs(np.concatenate(fit), budget, side).items():
         score = metric.Scores()
         for true in found.held_out.split(EVAL_BATCH):
             score.add(true, data.pictures_of(code(data.tiles(true, side)), true, side), found.layout)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -117,7 +117,9 @@ def _whole(items: Sequence[tuple[Tensor, list[list[int]]]]) -> tuple[Tensor, Ten
     return torch.stack(pictures), words.padded([c for captions in own for c in captions]), torch.tensor(owners)
 
 
-def _loader(items, size: int, shuffle: bool, workers: int, device: torch.device, collate) -> DataLoader:
+def _loader(
+    items: Pairs | Whole, size: int, shuffle: bool, workers: int, device: torch.device, collate: Callable[[Any], Any]
+) -> DataLoader:
     return DataLoader(
         items,
         batch_size=size,

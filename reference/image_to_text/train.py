@@ -9,7 +9,7 @@ python -m reference.image_to_text.train --samples DIR              also writes p
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ if not __package__:  # run as a script: python reference/<task>/train.py
     __package__ = f"reference.{Path(__file__).resolve().parent.name}"
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from reference.common import pictures, runs
@@ -65,11 +65,11 @@ SMALL = Settings(
     bleu_pictures=0,
     opt_base_learning_rate=4e-3,
     opt_learning_rate_warmup_steps=20,
-    opt_learning_rate_decay_boundary_epochs=(2, 3, 4),
+    opt_learning_rate_decay_boundary_epochs=(3, 4, 5),
     opt_gradient_clip_norm=5.0,
     global_batch_size=64,
     data_workers=0,
-    max_epochs=5,
+    max_epochs=6,
 )
 PROFILES = {
     "full": Settings(),
@@ -150,7 +150,7 @@ def train(run: runs.Run) -> None:
         write_samples(run, found, net)
 
 
-def moved(run: runs.Run, batches):
+def moved(run: runs.Run, batches: Iterable[tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
     """Batches of tensors on the run's device."""
     return (tuple(part.to(run.device) for part in batch) for batch in batches)
 
