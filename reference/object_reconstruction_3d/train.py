@@ -62,12 +62,12 @@ SMALL = Settings(
     decoder_kernels=(4, 4, 2),
     batch_norm=True,
     filled_weight=1.5,
-    opt_base_learning_rate=3e-3,
+    opt_base_learning_rate=2e-3,
     opt_weight_decay=0.0,
-    opt_learning_rate_warmup_steps=40,
-    lr_decay_start_epoch=4.0,
-    global_batch_size=12,
-    max_epochs=24,
+    opt_learning_rate_warmup_steps=20,
+    lr_decay_start_epoch=3.0,
+    global_batch_size=24,
+    max_epochs=16,
 )
 PROFILES = {
     "full": Settings(),

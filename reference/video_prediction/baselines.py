@@ -8,11 +8,13 @@ from torch import Tensor
 from . import metric
 
 
-def scores(frames: Tensor, states: Tensor, actions: Tensor, context: int, gripper: float | None) -> dict[str, float]:
+def scores(
+    frames: Tensor, states: Tensor, actions: Tensor, context: int, gripper: tuple[float, float] | None
+) -> dict[str, float]:
     """The squared error per frame of each method over all clips.
 
-    frames (n, t, 3, h, w), 0..1; states and actions (n, t, 2). gripper: its radius, where it is white and a state says
-    where it is: then it is also moved by hand.
+    frames (n, t, 3, h, w), 0..1; states and actions (n, t, 2). gripper: its radius and the length of an
+    action of 1, where it is white and a state says where it is: then it is also moved by hand.
     """
     seen, true = frames[:, :context], frames[:, context:]
     last, steps = seen[:, -1:], torch.arange(1, true.shape[1] + 1, device=frames.device).view(1, -1, 1, 1, 1)
@@ -24,7 +26,9 @@ def scores(frames: Tensor, states: Tensor, actions: Tensor, context: int, grippe
         "motionless_oracle": true.mean(1, keepdim=True),
     }
     if gripper is not None:
-        predictions["gripper_moved_by_hand"] = moved_gripper(last[:, 0], states, actions, context, gripper)
+        predictions["gripper_moved_by_hand"] = moved_gripper(
+            last[:, 0], states, actions * gripper[1], context, gripper[0]
+        )
     found = {}
     for name, predicted in predictions.items():
         errors = metric.Errors()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+ACTION_GAIN = 10.0  # of the direct way from an action to the kernels: a few hundred steps must be enough to learn it
 State = list[tuple[Tensor, Tensor] | None]
 
 
@@ -107,6 +108,7 @@ class CDNA(nn.Module):
         blur = -0.5 * (reach[:, None] ** 2 + reach**2).float().flatten()
         self.register_buffer("blur", blur.repeat(self.kernels), persistent=False)
         self.kernels_by_frame.weight.mul_(0.1)
+        self.kernels_by_action.weight.mul_(1 / ACTION_GAIN)
         self.masks.bias.zero_()
         self.masks.bias[0], self.masks.bias[1] = 1.0, -2.0  # the last frame; the painted one
 
@@ -125,7 +127,7 @@ class CDNA(nn.Module):
             for cell in cells:
                 x, kept = cell(x, next(old))
                 new.append(kept)
-        kernels = self.kernels_by_frame(x.flatten(1)) + self.kernels_by_action(told) + self.blur
+        kernels = self.kernels_by_frame(x.flatten(1)) + ACTION_GAIN * self.kernels_by_action(told) + self.blur
         for scale, conv in enumerate(self.up):
             x = conv(x)
             if scale < len(self.up_lstms):

@@ -15,6 +15,7 @@ OBJECTS = 2
 GRIPPER = 0.09  # its radius; the picture's side is 1
 RADIUS = (0.13, 0.18)  # of a disc; of a square: half its side
 STEP = (0.05, 0.08)  # length of a commanded step
+UNIT = 2 * STEP[1]  # of the states' -1..1: the longest step is an action of length 1
 TURN = 0.5  # radians: how far the next step's direction may turn
 SUBSTEPS = 4  # a step is made in this many parts, so that nothing jumps over anything
 CHUNK = 100  # clips painted at once; changes no result
@@ -25,7 +26,7 @@ class Clips:
     """frames (n, t, size, size, 3) uint8, actions and states (n, t, 2) float32.
 
     A state is where the gripper is, x and y, -1..1; an action the step that is commanded between a frame and the
-    next, in the same unit. The walls may cut a step short. `touched` (n,): whether any object moved.
+    next: 1 is UNIT of a state. The walls may cut a step short. `touched` (n,): whether any object moved.
     """
 
     frames: np.ndarray
@@ -63,7 +64,7 @@ def clips(count: int, length: int, size: int, seed: int) -> Clips:
         ahead = np.where(beyond, back, ahead)
         move = pace[:, None] * np.stack([np.cos(ahead), np.sin(ahead)], 1)
         states.append(2 * at[:, 0] - 1)
-        actions.append(2 * move)
+        actions.append(2 * move / UNIT)
         places.append(at.copy())
         at = moved(at, radius, move)
     places = np.stack(places, 1)

@@ -177,7 +177,9 @@ def test_clips_are_what_they_say() -> None:
     rows, steps = np.mgrid[:60, :10]
     assert (clips.frames[rows, steps, at[..., 1], at[..., 0]] == 255).all()
     # actions lead from one state to the next, but for walls
-    led = np.clip(clips.states[:, :-1] + clips.actions[:, :-1], -1 + 2 * pushing.GRIPPER, 1 - 2 * pushing.GRIPPER)
+    led = np.clip(
+        clips.states[:, :-1] + pushing.UNIT * clips.actions[:, :-1], -1 + 2 * pushing.GRIPPER, 1 - 2 * pushing.GRIPPER
+    )
     assert np.abs(led - clips.states[:, 1:]).max() < 1e-5
 
 
@@ -219,7 +221,7 @@ def test_a_turned_clip_has_turned_actions() -> None:
                 x, y = at[clip, step].tolist()
                 assert frames[clip, step, :, y, x].min() == 1  # white: the gripper
         wall = 1 - 2 * pushing.GRIPPER
-        led = (states[:, :-1] + actions[:, :-1]).clamp(-wall, wall)
+        led = (states[:, :-1] + pushing.UNIT * actions[:, :-1]).clamp(-wall, wall)
         assert (led - states[:, 1:]).abs().max() < 1e-5
         assert (actions.sign() != torch.from_numpy(kept).sign()).any()
     assert np.array_equal(part.store.clips.actions, kept)
@@ -241,12 +243,12 @@ def test_baselines_by_hand() -> None:
 def test_the_gripper_moved_by_hand_is_right_where_nothing_is_pushed() -> None:
     clips = pushing.clips(150, 10, 24, 4)
     frames, actions, states = next(data.Part(data.Held(clips), CPU).evaluation(150))
-    made = baselines.moved_gripper(frames[:, 1], states, actions, 2, pushing.GRIPPER)
+    made = baselines.moved_gripper(frames[:, 1], states, pushing.UNIT * actions, 2, pushing.GRIPPER)
     errors = (made - frames[:, 2:]).square().sum((2, 3, 4)).mean(1)
     still = torch.from_numpy(~clips.touched)
     assert 2 <= still.sum() < 75
     assert errors[still].median() < 0.2 * errors[~still].median()
-    scores = baselines.scores(frames, states, actions, 2, pushing.GRIPPER)
+    scores = baselines.scores(frames, states, actions, 2, (pushing.GRIPPER, pushing.UNIT))
     assert errors.mean().item() == pytest.approx(scores["gripper_moved_by_hand"], rel=1e-4)
     assert scores["gripper_moved_by_hand"] < scores["motionless_oracle"] < scores["copy_last"]
 

@@ -178,7 +178,7 @@ def naive_baselines(run: runs.Run) -> dict[str, float]:
     """The squared error per frame of predictions that no network made."""
     _, held_out = data.load(run)
     frames, actions, states = (torch.cat(parts) for parts in zip(*held_out.evaluation(EVAL_BATCH), strict=True))
-    gripper = None if run.profile.name == "full" else pushing.GRIPPER
+    gripper = None if run.profile.name == "full" else (pushing.GRIPPER, pushing.UNIT)
     return baselines.scores(frames, states, actions, data.CONTEXT, gripper)
 
 
