@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from reference.common import benchmark
+
 from . import docs, gigaword, made_up, prepare, train
 
 HERE = Path(__file__).resolve().parent
@@ -190,3 +192,19 @@ def test_the_embedded_profile_reads_botocore() -> None:
     assert len({item.source for item in items}) == len(items)
     assert not {item.service for item in train_items} & {item.service for item in held_out}
     assert all(len(item.source) in docs.SOURCE_LENGTHS and len(item.title) in docs.TITLE_LENGTHS for item in items)
+
+
+# ---- evidence --------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_shows_the_evidence() -> None:
+    """Every log's seed, epochs and last values are a row of the table, and each of them reached today's target."""
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    target = benchmark.load(HERE).profiles["embedded"].quality_target
+    logs = [events(path) for path in sorted((HERE / "evidence" / "embedded").glob("result_*.txt"))]
+    assert sorted(values(log, "seed")[0] for log in logs) == list(range(1, 11))
+    for log in logs:
+        before, last = values(log, "eval_accuracy")[-2:]
+        assert before < target <= last
+        (seed,), one, two = values(log, "seed"), values(log, "rouge1"), values(log, "rouge2")
+        assert f"| {seed} | {len(one)} | {before:.4f} | {last:.4f} | {one[-1]:.4f} | {two[-1]:.4f} |" in readme
