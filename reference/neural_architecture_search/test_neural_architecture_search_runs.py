@@ -161,7 +161,8 @@ def test_the_full_profile_says_what_it_expects(tmp_path: Path, capsys: pytest.Ca
         ),
     ):
         with pytest.raises(SystemExit) as stopped:
-            train.main(["--profile", "full", "--log", str(tmp_path / "log.txt"), "--device", "cpu", *flags])
+            narrow = ["--division", "open", "--hidden-size", "8", "--log", str(tmp_path / "log.txt"), "--device", "cpu"]
+            train.main(["--profile", "full", *narrow, *flags])
         assert stopped.value.code == 2
         assert message in capsys.readouterr().err
         assert not (tmp_path / "log.txt").exists()
@@ -213,3 +214,22 @@ def test_the_embedded_profile_reads_wikipedia(tmp_path: Path) -> None:
     for order in range(2, 8):
         row = f"| {order} | {named[f'witten_bell_{order}']:.3f} | {named[f'kneser_ney_{order}']:.3f} |"
         assert row in readme, row
+
+
+def test_the_readme_shows_the_evidence() -> None:
+    """Every log is a row of the table, the cell it found included; reached means reached today's target."""
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    target = benchmark.load(HERE).profiles["embedded"].quality_target
+    logs = [events(path) for path in sorted((HERE / "evidence" / "embedded").glob("result_*.txt"))]
+    assert sorted(values(log, "seed")[0] for log in logs) == list(range(1, 11))
+    reached = 0
+    for log in logs:
+        judged, (random,) = values(log, "eval_accuracy"), values(log, "random_cell_perplexity")
+        assert all(value > target for value in (random, *judged[:-1]))  # the random cells are far from it
+        reached += judged[-1] <= target
+        (seed,), searched = values(log, "seed"), values(log, "derived_cell")
+        last = judged[-1] if judged[-1] <= target else f"not reached, {judged[-1]:.3f}"
+        last = last if isinstance(last, str) else f"{last:.3f}"
+        row = f"| {seed} | {searched[-1]} | {judged[len(searched) - 1]:.3f} | {random:.3f} | {len(judged)} | {last} |"
+        assert row in readme, row
+    assert reached >= 8
