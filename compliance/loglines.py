@@ -18,8 +18,7 @@ import io
 import os
 import re
 import zlib
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
@@ -41,6 +40,7 @@ from compliance.careful import (
     careful,
     untyped,
 )
+from compliance.positions import Positions
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
@@ -137,35 +137,6 @@ class Log:
         if self._record_lines is None:
             self._record_lines = _record_lines(self.data, 1)
         return self._record_lines[place]
-
-
-class Positions:
-    """Where in `events` (records with a `key`) those of each key are. Frequent keys are looked up when asked for."""
-
-    def __init__(self, events: Sequence[Any]) -> None:
-        self._keys = [event.key for event in events]
-        self.counts = Counter(self._keys)
-        """How many records there are of each key, the keys in the order of first appearance."""
-        self._found: dict[str, list[int]] | None = None
-
-    def of(self, key: str) -> Sequence[int]:
-        """Where the records of `key` are."""
-        if key not in self.counts:
-            return ()
-        if self._found is None:
-            most = len(self._keys) // 4
-            self._found = {name: [] for name, count in self.counts.items() if count <= most or count == 1}
-            found = self._found
-            for position, name in enumerate(self._keys):
-                if name in found:
-                    found[name].append(position)
-        if key not in self._found:
-            self._found[key] = [position for position, name in enumerate(self._keys) if name == key]
-        return self._found[key]
-
-    def of_all(self, keys: Iterable[str]) -> list[int]:
-        """Where the records of any of `keys` are, in file order."""
-        return sorted([position for key in keys if key in self.counts for position in self.of(key)])
 
 
 Keep = Callable[[Log], "Collection[str] | None"]

@@ -17,9 +17,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compliance.loglines import BLOCK_BYTES, Log, Positions
+from compliance.loglines import BLOCK_BYTES, Log
 from compliance.mlperf_grammar import Merge
 from compliance.mlperf_sheets import Ruleset
+from compliance.positions import Positions
 
 TOKEN = ":::MLLOG "
 OLD_TOKEN = ":::MLL"

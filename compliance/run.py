@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, TypeGuard
 
 from compliance.benchmarks import Facts
 from compliance.careful import Event, short
-from compliance.loglines import BackStep, Log, Positions
+from compliance.loglines import BackStep, Log
+from compliance.positions import Positions
 from compliance.rule import Finding
 
 Milliseconds = int | Decimal

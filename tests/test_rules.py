@@ -5,8 +5,8 @@ from pathlib import Path, PurePath
 import pytest
 
 from compliance import example_submissions, examples, mlperf
-from compliance.loglines import Positions
 from compliance.official import breaches, refusal
+from compliance.positions import Positions
 from compliance.rule import Finding, Rule, all_rules, run_rules
 from compliance.run import MODEL_KEYS, ResultSet, Run, split_runs
 
