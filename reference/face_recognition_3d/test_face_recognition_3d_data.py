@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from reference.common import benchmark
 from reference.common.errors import SetupError
 
 from . import rgbd, train
-from .test_face_recognition_3d import events, values
+from .test_face_recognition_3d import HERE, events, values
 
 
 def write_samples(folder: Path, people: int = 3, each: int = 10) -> Path:
@@ -116,3 +117,16 @@ def test_the_full_profile_trains_on_the_real_layout(tmp_path: Path, capsys: pyte
     assert values(log, "eval_samples") == [3]
     assert values(log, "quality_metric") == ["top1_accuracy"]
     assert {source["name"] for source in values(log, "data_source")} == {"rgbd-faces"}
+
+
+def test_the_readme_shows_the_evidence() -> None:
+    """Every log's seed, epochs and last values are a row of the table, and each of them reached today's target."""
+    readme = (HERE / "README.md").read_text(encoding="utf-8")
+    target = benchmark.load(HERE).profiles["embedded"].quality_target
+    logs = [events(path) for path in sorted((HERE / "evidence" / "embedded").glob("result_*.txt"))]
+    assert sorted(values(log, "seed")[0] for log in logs) == list(range(1, 11))
+    for log in logs:
+        found = values(log, "eval_accuracy")
+        before, last = found[-2:]
+        assert before < target <= last
+        assert f"| {values(log, 'seed')[0]} | {len(found)} | {before:.4f} | {last:.4f} |" in readme
