@@ -35,9 +35,10 @@ setup(
         "tomli>=2; python_version < '3.11'",
     ],
     extras_require={
-        "train": ["torch>=2.4", "numpy>=1.26", "pillow>=10", "psutil>=5.9", "py-cpuinfo>=9", "nvidia-ml-py>=12"],
+        "train": ["torch>=2.4", "numpy>=1.26", "pillow>=10", "psutil>=5.9", "py-cpuinfo>=9", "nvidia-ml-py>=12"]
+        + ["scipy>=1.10", "sacrebleu>=2.4", "jiwer>=3", "rouge-score>=0.1.2", "soundfile>=0.12"],
         "scores": ["numpy>=1.26", "scipy>=1.10"],
         "report": ["jinja2>=3.1", "plotly>=5.20", "pandas>=2"],
-        "dev": ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.6", "mypy>=1.11", "pre-commit>=3"],
+        "dev": ["pytest>=8", "pytest-xdist>=3.5", "ruff>=0.6", "mypy>=1.11", "pre-commit>=3", "transformers>=4.40"],
     },
 )
