@@ -241,6 +241,7 @@ def test_a_signal_inside_the_clock_aborts_the_run_and_ends_the_process(tmp_path,
     script = tmp_path / "victim.py"
     script.write_text(
         "import os, signal, sys, time, runlog\n"
+        f"signal.signal(signal.{name}, signal.SIG_DFL)\n"  # under nohup a child ignores SIGHUP
         "try:\n"
         "    with runlog.open_log(sys.argv[1]) as log, log.clock(), log.interval('epoch', {'epoch_num': 1}):\n"
         f"        os.kill(os.getpid(), signal.{name})\n"
