@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import random
 
 import pytest
 
 from compliance import loglines
+from compliance.careful import Faults, careful
 from compliance.loglines import parse
 
 
@@ -305,3 +307,58 @@ def test_number_beyond_a_floats_range_is_found_wherever_it_is():
 def test_a_member_named_in_another_spelling_is_found():
     log = parse(GOOD + b"\n" + record("a").replace(b'"value"', b'"value": 2, "val\\u0075e"'))
     assert kinds(log) == ["duplicate"]
+
+
+PIECES = [
+    b":::MLLOG ",
+    b":::mllog ",
+    b'"key": "x"',
+    b'"metadata": {',
+    b'"metadata": null',
+    b'"value": 1, ',
+    b'"event_type": "A", ',
+]
+PIECES += [
+    b'"time_ms": 5, ',
+    b'"metadata": {"metadata": {}}, ',
+    b"NaN",
+    b"1e999",
+    b"\\u0041",
+    b"\xc3\xa9",
+    b"\xff",
+    b"\0",
+    b"\r",
+    b"\n",
+    b"null",
+]
+PIECES += [bytes([c]) for c in b'{}[],:"\\ -0'] + [b"9" * 30, b""]
+VALUES = [1, 0.5, "s", None, {"metadata": {}}, [1, {"key": 2}], "see :::MLLOG {"]
+METADATA = [{}, {"a": 1}, {"metadata": {"x": 1}}, {"key": "k"}]
+
+
+def mutated(rng):
+    """A short log with one to three pieces of text put in somewhere, over some of what was there."""
+    lines = [b"junk :: line"]
+    for number in range(rng.randint(1, 4)):
+        metadata = rng.choice(METADATA)
+        lines.append(record(rng.choice("abc"), rng.choice(VALUES), 1_700_000_000_000 + number, metadata=metadata))
+    text = b"\n".join(lines)
+    for _ in range(rng.randint(1, 3)):
+        start = rng.randrange(len(text))
+        text = text[:start] + rng.choice(PIECES) + text[min(len(text), start + rng.choice([0, 0, 1, 2, 8])) :]
+    return text
+
+
+def test_what_the_fast_path_takes_the_careful_one_takes_alike():
+    rng = random.Random(7)
+    taken = 0
+    for _ in range(6000):
+        text = mutated(rng)
+        events = loglines._fast(text)
+        if events is not None:
+            faults = Faults()
+            expected, _ = careful(text, 1, faults)
+            assert repr(plain(events)) == repr(plain(expected)), text
+            assert set(faults.counts) <= {"event_type"}, text
+            taken += 1
+    assert taken > 100
