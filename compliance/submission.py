@@ -122,7 +122,8 @@ class Submission:
 
     `system_folders` are all folders in its results, also those without logs; empty unless the whole of it was given.
     `path` and all paths in it are written as the caller wrote them. `official`: an MLPerf round judges it; `version`
-    is that round as numbers. `loose`: no submission at all, but sets of runs in other folders.
+    is that round as numbers. `loose`: no submission at all, but sets of runs in other folders. `partial`: its sets are
+    known to be incomplete, and nothing is asked that takes all of their runs.
     """
 
     path: str
@@ -138,6 +139,7 @@ class Submission:
     version: tuple[int, ...] = ()
     findings: list[Any] = field(default_factory=list)
     loose: bool = False
+    partial: bool = False
 
     @property
     def valid(self) -> bool:

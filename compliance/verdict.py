@@ -130,6 +130,7 @@ class Checker:
         report.submissions = gather(paths, report.logs, report.sets, skipped)
         rules = [rule for rule in self.rules if rule.scope == "submission"]
         for submission in report.submissions:
+            submission.partial = self.partial
             found = run_rules(rules, submission, submission.path, suite=not submission.official)
             mild = {folder.path: folder.params.mild for folder in submission.folders}
             submission.findings = [overridden(finding, mild.get(finding.path, set())) for finding in found]

@@ -9,6 +9,8 @@ import pytest
 
 from compliance import check, example_submissions, examples, rcp, score_command, submission, systems
 from compliance.example_submissions import good_description
+from compliance.rule import all_rules
+from compliance.verdict import Checker, observe_submission
 
 SHA = "ab" * 32
 
@@ -354,3 +356,17 @@ def test_damaged_submissions_get_answers(tmp_path, capsys, seed):
             assert main([str(tmp_path), "--ruleset", "suite", "--jobs", "1", "--format", form]) in (0, 1)
             assert "X001" not in capsys.readouterr().out
     assert rcp.main(["check", str(tmp_path), "--ruleset", "suite"]) in (0, 1)
+
+
+@pytest.mark.parametrize("runs, partial, tested", [(1, True, False), (1, False, True), (2, True, False)])
+def test_a_partial_set_of_too_few_runs_is_not_held_to_the_reference(tmp_path, monkeypatch, runs, partial, tested):
+    """The embedded profile of a task of the suite, whose convergence points lie beside it."""
+    monkeypatch.undo()
+    evidence = next(iter(sorted((Path(__file__).parents[1] / "reference").glob("*/evidence/embedded"))))
+    folder = tmp_path / "org" / "results" / "a_system" / evidence.parents[1].name
+    folder.mkdir(parents=True)
+    for number in range(runs):
+        (folder / f"result_{number}.txt").write_bytes((evidence / f"result_{number}.txt").read_bytes())
+    report = Checker(all_rules(), partial=partial, observe=observe_submission).check([tmp_path / "org"])
+    rules = {finding.rule for one in report.submissions for finding in one.findings}
+    assert ("U019" in rules) == tested
