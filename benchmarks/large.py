@@ -3,9 +3,9 @@
     python -m benchmarks.large DIR [--records 1000000 2000000 4000000 10000000] [--record-bytes 100000000]
 
 Written into DIR, measured and removed, one after the other: a clean log with each number of records (230 bytes each:
-ten million make 2.3 GB; it lacks keys that round 5.1 asks for, hence the exit code 1), and logs with one record of --record-bytes, whole and cut off. Each is
-checked in a process of its own, with both verdicts. Printed as a Markdown table; time is linear if the third column,
-microseconds a record, does not grow.
+ten million make 2.3 GB; it lacks keys that round 5.1 asks for, hence the exit code 1), and logs with one record of
+--record-bytes, whole and cut off. Each is checked in a process of its own, with both verdicts. Printed as a Markdown
+table; time is linear if the third column, microseconds a record, does not grow.
 """
 
 from __future__ import annotations

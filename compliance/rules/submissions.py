@@ -186,8 +186,8 @@ def faster_than_the_reference(submission: Submission) -> Iterator[Finding]:
     """In the closed division no set reaches its target in far fewer epochs than the reference.
 
     See `python -m compliance.rcp check`, which shows the numbers. The flag rcp-bypass, in a package_checker_params file
-    of the system or the benchmark, makes a failed test pass; the verdict then says so. With `--partial`, a set of too few
-    runs to drop the fastest and the slowest is not tested.
+    of the system or the benchmark, makes a failed test pass; the verdict then says so. With `--partial`, a set of too
+    few runs to drop the fastest and the slowest is not tested.
 
     Fails::
 
