@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from reference.common import runs, sources
+from reference.common.ragged import Ragged
 
 from . import docs, gigaword, made_up
 from .metric import Batch
@@ -20,36 +21,6 @@ LEAST = 2  # times that a word of the small profiles occurs in training to be ge
 JITTER = 2.0  # words by which a sentence's place in the order of lengths is shaken in each epoch
 
 Words = Sequence[str]
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Sentences of different lengths, one after the other: row k is flat[starts[k]:starts[k + 1]]."""
-
-    flat: np.ndarray
-    starts: np.ndarray  # int64 [sentences + 1]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
-        lengths = [len(row) for row in rows]
-        flat = np.fromiter((number for row in rows for number in row), dtype=np.uint32, count=sum(lengths))
-        return cls(flat, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    def row(self, number: int) -> np.ndarray:
-        return self.flat[self.starts[number] : self.starts[number + 1]]
-
-    def padded(self, rows: np.ndarray, longest: int) -> np.ndarray:
-        """These rows as int64 [rows, longest of them], filled up with PAD; of each its first `longest` words."""
-        begin, length = self.starts[rows], np.minimum(self.lengths[rows], longest)
-        places = np.arange(max(int(length.max()), 1) if len(rows) else 1)
-        inside = places < length[:, None]
-        found = np.full(inside.shape, PAD, dtype=np.int64)
-        found[inside] = self.flat[(begin[:, None] + places)[inside]]
-        return found
 
 
 @dataclass(frozen=True)

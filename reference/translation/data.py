@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from reference.common import runs, sources
+from reference.common.ragged import Ragged
 
 from . import grammar, wmt
 from .metric import END, START, Batch
@@ -18,33 +19,6 @@ SPECIAL = ["<pad>", "<s>", "</s>", "<unk>"]  # PAD, START, END, UNKNOWN
 TRAIN_SEED, EVAL_SEED, VALIDATION_SEED = 1, 1_000_000, 2_000_000
 COUNTS = {"embedded": (6400, 500), "smoke": (320, 40)}  # sentences to train on and to evaluate
 JITTER = 2.0  # tokens by which a sentence's place in the order of lengths is shaken in each epoch
-
-
-@dataclass(frozen=True)
-class Ragged:
-    """Sentences of different lengths, one after the other: row k is flat[starts[k]:starts[k + 1]]."""
-
-    flat: np.ndarray
-    starts: np.ndarray  # int64 [sentences + 1]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
-        lengths = [len(row) for row in rows]
-        flat = np.fromiter((number for row in rows for number in row), dtype=np.uint16, count=sum(lengths))
-        return cls(flat, np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]))
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return np.diff(self.starts)
-
-    def padded(self, rows: np.ndarray, longest: int) -> np.ndarray:
-        """These rows as int64 [rows, longest of them], filled up with PAD; of each its first `longest` tokens."""
-        begin, length = self.starts[rows], np.minimum(self.lengths[rows], longest)
-        places = np.arange(max(int(length.max()), 1) if len(rows) else 1)
-        inside = places < length[:, None]
-        found = np.full(inside.shape, PAD, dtype=np.int64)
-        found[inside] = self.flat[(begin[:, None] + places)[inside]]
-        return found
 
 
 @dataclass(frozen=True)
