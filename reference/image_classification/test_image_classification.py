@@ -306,27 +306,6 @@ def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     assert values(first, "top5_accuracy") != values(other, "top5_accuracy")
 
 
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "naming", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [
-        sys.executable,
-        "reference/naming/train.py",
-        "--profile",
-        "smoke",
-        "--log",
-        "log.txt",
-        "--max-epochs",
-        "1",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["naming"]
-
-
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

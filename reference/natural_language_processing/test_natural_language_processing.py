@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -340,17 +339,6 @@ def test_wrong_calls_are_explained(
         train.main([*flags, "--log", str(tmp_path / "log.txt")])
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_a_copy_of_the_folder_works_under_its_new_name(tmp_path: Path) -> None:
-    for part in ("logging", "reference/common", "compliance"):
-        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
-    (tmp_path / "reference/__init__.py").touch()
-    shutil.copytree(FOLDER, tmp_path / "reference/words", ignore=shutil.ignore_patterns("__pycache__", "evidence"))
-    command = [sys.executable, "reference/words/train.py", "--profile", "smoke", "--log", "log.txt"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert values(tmp_path / "log.txt", "submission_benchmark") == ["words"]
 
 
 def test_the_installed_data_gives_the_declared_counts() -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -89,20 +88,6 @@ def test_a_loss_that_is_not_finite_ends_the_run(tmp_path: Path, capsys: pytest.C
         run_smoke(tmp_path / "a.txt", "--division", "open", "--opt-name", "sgd", "--opt-base-learning-rate", "1e38")
     assert stopped.value.code == 2
     assert "training diverged" in capsys.readouterr().err
-
-
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    """Run as a script, too: the other two ways are imports."""
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "cells", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [sys.executable, "reference/cells/train.py", "--profile", "smoke", "--log", "log.txt"]
-    flags = ["--max-epochs", "1", "--shared-steps", "3"]
-    done = subprocess.run([*command, *flags], cwd=tmp_path, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["cells"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -217,27 +216,6 @@ def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     for key in ("eval_accuracy", "map_at_50_all_point", "baseline", "data_source"):
         assert values(first, key) == values(second, key)
     assert values(first, "data_source") == values(other, "data_source")
-
-
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "finding", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [
-        sys.executable,
-        "reference/finding/train.py",
-        "--profile",
-        "smoke",
-        "--log",
-        "log.txt",
-        "--max-epochs",
-        "1",
-    ]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["finding"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import struct
 import subprocess
 import sys
@@ -280,20 +279,6 @@ def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     for key in ("baseline", "data_source"):  # the objects know no seed
         assert values(first, key) == values(other, key)
     assert values(first, "eval_accuracy") != values(other, "eval_accuracy")
-
-
-@NEEDS_FACTS
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    """Run as a script, too: the other two ways are imports."""
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "things", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [sys.executable, "reference/things/train.py", "--profile", "smoke", "--log", "log.txt"]
-    done = subprocess.run([*command, "--max-epochs", "1"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["things"]
 
 
 @NEEDS_FACTS

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -74,19 +73,6 @@ def test_the_seed_decides_every_value(tmp_path: Path) -> None:
         assert values(first, key) == values(second, key)
     assert values(first, "data_source") == values(other, "data_source")  # the fixed negatives know no seed
     assert values(first, "ndcg_at_10") != values(other, "ndcg_at_10")
-
-
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    """Run as a script, too: the other two ways are imports."""
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "films", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [sys.executable, "reference/films/train.py", "--profile", "smoke", "--log", "log.txt", "--seed", "2"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["films"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import shutil
 import subprocess
 import sys
 import wave
@@ -85,19 +84,6 @@ def test_training_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     flags = ["--gru-width", "96", "--max-epochs", "15", "--opt-base-learning-rate", "0.01", "--global-batch-size", "2"]
     log = run_smoke(tmp_path / "a.txt", *flags, "--shifted-bins", "0", "--masked-bins", "0")
     assert min(values(log, "eval_accuracy")) < 0.5
-
-
-def test_a_copy_of_the_folder_under_another_name_works(tmp_path: Path) -> None:
-    """Run as a script, too: the other two ways are imports."""
-    (tmp_path / "reference").mkdir()
-    shutil.copy(ROOT / "reference" / "__init__.py", tmp_path / "reference")
-    for part in ("logging", "compliance", "reference/common"):
-        (tmp_path / part).symlink_to(ROOT / part)
-    shutil.copytree(HERE, tmp_path / "reference" / "talk", ignore=shutil.ignore_patterns("evidence", "__pycache__"))
-    command = [sys.executable, "reference/talk/train.py", "--profile", "smoke", "--log", "log.txt", "--max-epochs", "1"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert values(events(tmp_path / "log.txt"), "submission_benchmark") == ["talk"]
 
 
 @pytest.mark.parametrize(
