@@ -214,7 +214,14 @@ def test_a_run_that_cannot_start_says_why(project, tmp_path):
 def test_a_signal_ends_the_runs_in_order(project, tmp_path, name):
     command = [sys.executable, "-m", "reference", "run", "made_up", "--seeds", "3", "--workers", "2"]
     command += ["--out", str(tmp_path), "--system", "box", "--", "--seconds", "60"]
-    runner = subprocess.Popen(command, cwd=project, env=environment(), stdout=subprocess.PIPE, text=True)
+    runner = subprocess.Popen(
+        command,
+        cwd=project,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(getattr(signal, name), signal.SIG_DFL),  # ignored in a shell's background
+    )
     folder = tmp_path / "timetoaccuracy/results/box/made_up"
     logs = [folder / "result_0.txt", folder / "result_1.txt"]
     deadline = time.monotonic() + 90
