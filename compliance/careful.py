@@ -205,8 +205,8 @@ def untyped(line: int) -> Fault:
 
 def _shape(record: dict[str, Any], line: int, faults: Faults) -> Event | None:
     """The record as an event, with a fault for each member that is missing or of the wrong type."""
-    for name in getattr(record, "repeated", []):
-        faults.append(Fault("duplicate", line, f'the member "{name}" comes more than once', "one", "several"))
+    for name in _repeated(record):
+        faults.append(Fault("duplicate", line, f"the member {name} comes more than once", "one", "several"))
     for name in _MEMBERS:
         if name not in record:
             message = f'the record has no "{name}"'
@@ -249,6 +249,20 @@ def _time(value: Any, line: int, faults: Faults) -> int | float | None:
         )
         return None
     return value
+
+
+def _repeated(record: Any) -> list[str]:
+    """The members, at any depth, that come more than once, as `"value"` or `"step" of "metadata"`."""
+    names: list[str] = []
+    stack: list[tuple[Any, str]] = [(record, "")]
+    while stack:
+        item, where = stack.pop()
+        if isinstance(item, _Pairs):
+            names += [f'"{name}"{where}' for name in item.repeated]
+            stack += [(inner, where or f' of "{name}"') for name, inner in reversed(item.items())]
+        elif isinstance(item, list):
+            stack += [(inner, where) for inner in reversed(item)]
+    return names
 
 
 def _not_finite(value: Any) -> bool:

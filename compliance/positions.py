@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 
+class _Places(dict[str, Sequence[int]]):
+    """Where the records of each key are, of keys with less than a quarter of them; others when asked for."""
+
+    def __init__(self, keys: list[str], counts: Counter[str]) -> None:
+        self._keys, self._counts = keys, counts
+        most = len(keys) // 4
+        found: dict[str, list[int]] = {name: [] for name, count in counts.items() if count <= most or count == 1}
+        for position, name in enumerate(keys):
+            if name in found:
+                found[name].append(position)
+        super().__init__(found)
+
+    def __missing__(self, key: str) -> Sequence[int]:
+        places = [place for place, name in enumerate(self._keys) if name == key] if key in self._counts else ()
+        self[key] = places
+        return places
+
+
 class Positions:
-    """Where in `events` (records with a `key`) those of each key are. Frequent keys are looked up when asked for."""
+    """Where in `events` (records with a `key`) those of each key are."""
 
     def __init__(self, events: Sequence[Any]) -> None:
-        self._keys = [event.key for event in events]
-        self.counts = Counter(self._keys)
+        keys = [event.key for event in events]
+        self.counts = Counter(keys)
         """How many records there are of each key, the keys in the order of first appearance."""
-        self._found: dict[str, list[int]] | None = None
+        self._places = _Places(keys, self.counts)
+        self.of = self._places.__getitem__
+        """Where the records of a key are; empty for one that the log does not have."""
 
-    def of(self, key: str) -> Sequence[int]:
-        """Where the records of `key` are."""
-        if key not in self.counts:
-            return ()
-        if self._found is None:
-            most = len(self._keys) // 4
-            self._found = {name: [] for name, count in self.counts.items() if count <= most or count == 1}
-            found = self._found
-            for position, name in enumerate(self._keys):
-                if name in found:
-                    found[name].append(position)
-        if key not in self._found:
-            self._found[key] = [position for position, name in enumerate(self._keys) if name == key]
-        return self._found[key]
-
-    def of_all(self, keys: Iterable[str]) -> list[int]:
+    def of_all(self, keys: Collection[str]) -> list[int]:
         """Where the records of any of `keys` are, in file order."""
-        return sorted([position for key in keys if key in self.counts for position in self.of(key)])
+        places = self._places
+        return sorted([place for key in keys if key in self.counts for place in places[key]])

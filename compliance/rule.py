@@ -12,9 +12,8 @@ import importlib
 import inspect
 import pkgutil
 import re
-import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Severity = Literal["error", "warning"]
@@ -126,6 +125,4 @@ def run_rules(rules: list[Rule], model: Any, path: str, *, suite: bool) -> list[
 
 
 def _complete(finding: Finding, one: Rule, path: str) -> Finding:
-    values = {name: getattr(finding, name) for name in typing.get_type_hints(Finding)}
-    values.update(rule=one.id, severity=one.severity, path=finding.path or path)
-    return Finding(**values)
+    return replace(finding, rule=one.id, severity=one.severity, path=finding.path or path)

@@ -267,13 +267,14 @@ class Run:
     def evaluations(self) -> list[Evaluation]:
         """Every record of the judged quality (`eval_accuracy`, in some rounds `eval_error`), in file order."""
         result = []
+        events, inside = self.events, self.inside
         for index in self._indices(self.facts.quality_key):
-            event = self.events[index]
+            event = events[index]
             value = float(event.value) if finite(event.value) else None
-            result.append(Evaluation(event, value, self.inside(index)))
+            result.append(Evaluation(event, value, inside(index)))
         return result
 
-    @property
+    @cached_property
     def counted(self) -> list[Evaluation]:
         """The evaluations that count: inside the clock, with a finite value."""
         return [e for e in self.evaluations if e.inside and e.value is not None]

@@ -304,6 +304,34 @@ def test_number_beyond_a_floats_range_is_found_wherever_it_is():
         assert kinds(parse(GOOD + b"\n" + text))[0] == "not_finite"
 
 
+@pytest.mark.parametrize(
+    "value", ["a:b", {"a": {"b": 1}}, {"a:": ["b:c", {"d": ":"}]}, ["::"], {"a": 1}], ids=lambda value: str(value)
+)
+def test_colons_in_texts_and_objects_in_objects_are_read_fast(value):
+    text = b"\n".join([record("a", value), record("b:c", value, metadata={"path": "x:y", "more": {"a": {"b": ":"}}})])
+    events = loglines._fast(text)
+    assert events is not None
+    assert events[0].value == events[1].value == value
+
+
+@pytest.mark.parametrize(
+    ("member", "again", "name"),
+    [
+        (b'"value"', b'"value": "a:b", ', '"value"'),
+        (b'"key"', b'"key": "c", ', '"key"'),
+        (b'"lineno"', b'"lineno": 1, ', '"lineno" of "metadata"'),
+        (b'"x"', b'"x": {"y:": 1}, ', '"x" of "metadata"'),
+        (b'"y:"', b'"y:": 1, ', '"y:" of "metadata"'),
+        (b'"k"', b'"k": 2, ', '"k" of "value"'),
+    ],
+)
+def test_a_member_that_comes_twice_is_found_at_any_depth_and_among_colons(member, again, name):
+    good = record("a", {"k": "x:y"}, metadata={"lineno": 1, "x": [{"y:": 1}]})
+    assert parse(GOOD + b"\n" + good).clean
+    log = parse(GOOD + b"\n" + good.replace(member, again + member))
+    assert [fault.message for fault in log.faults] == [f"the member {name} comes more than once"]
+
+
 def test_a_member_named_in_another_spelling_is_found():
     log = parse(GOOD + b"\n" + record("a").replace(b'"value"', b'"value": 2, "val\\u0075e"'))
     assert kinds(log) == ["duplicate"]

@@ -12,6 +12,8 @@ MOST_ALIKE = 3
 
 def _faults(run: Run, kind: str, hint: str = "") -> Iterator[Finding]:
     """A finding for each fault of a kind; those that say the same more than a few times are one, with their number."""
+    if not run.log.faults:
+        return
     same: dict[str, list[Fault]] = {}
     for fault in run.log.faults:
         if fault.kind == kind:
@@ -75,13 +77,18 @@ def misshapen_record(run: Run) -> Iterator[Finding]:
 
 @rule("L003", source=SOURCE)
 def repeated_member(run: Run) -> Iterator[Finding]:
-    """No member of a record comes twice.
+    """No member of a record, or of an object inside it, comes twice.
 
     JSON readers differ in which of two equal members they believe, so that two tools can see two different values.
 
     Fails::
 
         text: <seed 1> ## "value": 1 -> "value": 1, "value": 2
+
+    Fails::
+
+        run_start
+        text: <eval_accuracy 0.7 epoch_num=1> ## "epoch_num": 1 -> "epoch_num": 2, "epoch_num": 1
 
     Passes::
 
