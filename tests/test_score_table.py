@@ -1,4 +1,4 @@
-"""The table of scores: strict and official scores, weak scaling, energy, normalization, and that nothing is written."""
+"""The table of scores: strict and official scores, normalization, and that nothing is written."""
 
 import csv
 import gzip
@@ -9,100 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from compliance import examples, score_command
-from compliance.systems import FIELDS
-
-MINUTE = 60_000
-BEGIN = 1_700_000_000_000
+from compliance import examples
+from tests.scored_logs import MEAN, MINUTE, TIMES, cell, description, score, ssd, submission, table
 
 
 @pytest.fixture
 def example_benchmarks(monkeypatch):
     """The suite's benchmarks are the made-up ones of the rules' examples."""
     monkeypatch.setattr("compliance.rulesets.benchmarks", lambda: examples.EXAMPLE_FACTS)
-
-
-def record(time_ms, key, value=None, **metadata):
-    members = {"namespace": "", "time_ms": time_ms, "event_type": "POINT_IN_TIME", "key": key, "value": value}
-    return ":::MLLOG " + json.dumps({**members, "metadata": {"file": "train.py", "lineno": 1, **metadata}})
-
-
-def ssd(path, seed, minutes, *, status="success", accuracy=0.35, shift=0, batch=32, extra=()):
-    """A log that round 3.1 accepts as ssd, closed division; `accuracy` at its one evaluation reaches 0.34 or not."""
-    begin = BEGIN + seed * 10_000_000 + shift
-    settings = {
-        "submission_benchmark": "ssd",
-        "submission_division": "closed",
-        "submission_org": "somebody",
-        "submission_platform": "a_system",
-        "submission_status": "onprem",
-        "cache_clear": True,
-        "init_start": None,
-        "seed": seed,
-        "global_batch_size": batch,
-        "gradient_accumulation_steps": 1,
-        "opt_name": "adam",
-        "opt_base_learning_rate": 0.0001,
-        "opt_weight_decay": 0.0,
-        "opt_learning_rate_warmup_epochs": 1,
-        "opt_learning_rate_warmup_factor": 0.001,
-        "train_samples": 117266,
-        "eval_samples": 5000,
-        **dict(extra),
-        "init_stop": None,
-    }
-    lines = [record(begin, key, value) for key, value in settings.items()]
-    stop = begin + int(minutes * MINUTE)
-    lines += [record(begin, "run_start"), record(begin + 1, "epoch_start", epoch_num=1)]
-    lines += [
-        record(stop - 3 - seed, "block_stop", first_epoch_num=1),
-        record(stop - 3 - seed, "epoch_stop", epoch_num=1),
-    ]
-    lines += [record(stop - 2, "eval_start", epoch_num=1), record(stop - 2, "eval_accuracy", accuracy, epoch_num=1)]
-    lines += [record(stop - 1, "eval_stop", epoch_num=1), record(stop, "run_stop", status=status)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def description(root, system="a_system", **changes):
-    said = dict.fromkeys(FIELDS, "N/A")
-    said |= {"submitter": "Somebody", "division": "closed", "status": "Available on-premise", "system_name": "A System"}
-    said |= {"number_of_nodes": "2", "host_processors_per_node": "2", "host_processor_model_name": "A Processor"}
-    said |= {"accelerators_per_node": "8", "accelerator_model_name": "An Accelerator", "framework": "A Framework"}
-    said |= {"hw_notes": "", "sw_notes": "a note", **changes}
-    path = root / "systems" / f"{system}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({key: value for key, value in said.items() if value is not None}), encoding="utf-8")
-
-
-TIMES = (10.0, 11.0, 12.0, 13.0, 20.0)
-MEAN = 12.0
-
-
-def submission(root, times=TIMES, **more):
-    """<root>/results/a_system/ssd with one log for each of `times` (minutes)."""
-    description(root)
-    folder = root / "results" / "a_system" / "ssd"
-    for number, minutes in enumerate(times):
-        ssd(folder / f"result_{number}.txt", number + 1, minutes, **more)
-    return folder
-
-
-def score(capsys, *arguments):
-    status = score_command.main([*map(str, arguments), "--jobs", "1"])
-    return status, capsys.readouterr()
-
-
-def cell(capsys, path, *arguments, name="ssd", ruleset="mlperf-3.1"):
-    """Exit status, and the one system's result as JSON."""
-    status, captured = score(capsys, path, "--ruleset", ruleset, "--format", "json", *arguments)
-    (system,) = json.loads(captured.out)["systems"]
-    return status, system["scores"][name]
-
-
-def table(capsys, path, *arguments):
-    _, captured = score(capsys, path, "--ruleset", "mlperf-3.1", "--format", "csv", *arguments)
-    return list(csv.DictReader(io.StringIO(captured.out)))
 
 
 def test_a_score_drops_fastest_and_slowest(tmp_path, capsys):
@@ -345,120 +259,6 @@ def test_the_detailed_table(tmp_path, capsys):
     assert row["ssd:RCP"] == "Fail"  # one epoch is far too few
     assert row["ssd:rcp_scaling_factor"] == "1.5"
     assert row["ssd:Energy"] == row["bert:RCP"] == ""
-
-
-# --- energy and weak scaling ------------------------------------------------------------------------------------------
-
-
-def meter(folder, watts, *, seconds=10, efficiency=None, switch=None):
-    folder.mkdir(parents=True)
-    lines = [record(BEGIN, "power_measurement_start")]
-    lines += [record(BEGIN + 1000 * (step + 1), "power_reading", watts) for step in range(seconds)]
-    lines += [record(BEGIN + 1000 * seconds, "power_measurement_stop")]
-    lines += [record(BEGIN, "conversion_eff", efficiency)] if efficiency else []
-    (folder / "node_0.txt").write_text("\n".join(lines), encoding="utf-8")
-    if switch:
-        text = record(BEGIN, "interconnect_power_est", switch)
-        (folder / "sw_0.txt").write_text(text, encoding="utf-8")
-
-
-def test_energy_is_power_times_the_runs_own_time(tmp_path, capsys):
-    folder = submission(tmp_path / "Somebody")
-    for number in range(5):
-        meter(folder / "power" / f"result_{number}", 100, efficiency=0.9, switch=10)
-    _, found = cell(capsys, tmp_path)
-    assert found["energy_joules"] == pytest.approx((100 * 0.9 + 10) * 12 * 60)  # watts times seconds of the kept runs
-
-
-def test_energy_without_readings_ends_the_summarizer(tmp_path, capsys):
-    folder = submission(tmp_path / "Somebody")
-    (folder / "power").mkdir()
-    _, found = cell(capsys, tmp_path)
-    assert found["minutes"] == MEAN
-    assert found["energy_joules"] is None
-    assert found["mlperf_summarizer"]["defect"] == "traceback"
-
-
-def test_weak_scaling_is_models_a_minute():
-    from compliance.official_score import FolderFacts, Observed, weak_score
-
-    runs = [Observed(f"result_{n}.txt", n * 1000.0, 600_000.0 + n, scale=8) for n in range(10)]
-    weak = weak_score(FolderFacts(runs), 10)
-    assert (weak.models, weak.scale, weak.minutes) == (10, 8, 600_009.0 / 60 / 1000)
-    assert weak.models_per_minute == pytest.approx(10 / (600_009 / 60_000))
-    assert weak_score(FolderFacts(runs[:9]), 10).minutes is None
-    assert "differ" in weak_score(FolderFacts([*runs[:9], Observed("x", 0.0, 1.0, scale=4)]), 10).reason
-
-
-def cosmoflow(path, seed, minutes, *, nodes=2):
-    """A log of HPC's cosmoflow, round 3.0."""
-    begin, stop = BEGIN + seed, BEGIN + int(minutes * MINUTE)
-    before = {
-        "submission_benchmark": "cosmoflow",
-        "submission_division": "closed",
-        "submission_org": "somebody",
-        "submission_platform": "a_system",
-        "submission_status": "onprem",
-        "number_of_nodes": nodes,
-        "accelerators_per_node": 8,
-        "seed": seed,
-        "init_start": None,
-        "global_batch_size": 64,
-        "opt_name": "sgd",
-        "opt_base_learning_rate": 0.001,
-        "opt_learning_rate_warmup_epochs": 4,
-        "opt_learning_rate_warmup_factor": 1,
-        "opt_learning_rate_decay_boundary_epochs": [16, 32],
-        "opt_learning_rate_decay_factor": [0.25, 0.125],
-        "train_samples": 524288,
-        "eval_samples": 65536,
-        "cache_clear": True,
-        "init_stop": None,
-        "run_start": None,
-    }
-    lines = [record(begin, key, value) for key, value in before.items()]
-    for key in ("epoch_start", "epoch_stop", "eval_start", "eval_stop"):
-        lines.append(record(stop - 3, key, epoch_num=9))
-    lines += [record(stop - 2, "eval_error", 0.1, epoch_num=9), record(stop, "run_stop", status="success")]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def test_weak_scaling_has_a_table_of_its_own(tmp_path, capsys):
-    root = tmp_path / "Somebody"
-    description(root)
-    for number in range(12):
-        cosmoflow(root / "results" / "a_system" / "weak" / "cosmoflow" / f"result_{number}.txt", number, 10 + number)
-    arguments = (tmp_path, "--ruleset", "mlperf-hpc-3.0", "--format")
-    _, captured = score(capsys, *arguments, "json")
-    (system,) = json.loads(captured.out)["systems"]
-    found = system["weak_scaling"]["cosmoflow"]
-    _, captured = score(capsys, *arguments, "csv", "--table", "weak")
-    rows = list(csv.DictReader(io.StringIO(captured.out)))
-    _, captured = score(capsys, *arguments, "csv")
-    assert list(csv.DictReader(io.StringIO(captured.out))) == []  # there is no folder strong
-    minutes = 21 * MINUTE / 60 / 1000  # from the first start to the last stop
-    assert (found["models"], found["accelerators_per_model"], found["minutes"]) == (12, 16, minutes)
-    assert found["models_per_minute"] == 12 / minutes
-    assert rows[0]["cosmoflow:number_of_models"] == "12.0"
-    assert rows[0]["cosmoflow:instance_scale"] == "16.0"
-    assert rows[0]["cosmoflow:time_to_train_all"] == repr(minutes)
-    _, captured = score(capsys, tmp_path, "--ruleset", "mlperf-hpc-3.0")
-    assert "0.571 (12 / 21.000, 16)" in captured.out
-
-
-def test_weak_scaling_with_a_broken_rule_has_only_an_official_score(tmp_path, capsys):
-    """Two models with one seed: MLPerf's summarizer does not look."""
-    root = tmp_path / "Somebody"
-    description(root)
-    for number in range(12):
-        seed = max(number, 1)
-        cosmoflow(root / "results" / "a_system" / "weak" / "cosmoflow" / f"result_{number}.txt", seed, 10 + number)
-    officially = (21 * MINUTE - 1) / 60 / 1000  # the first one starts at BEGIN + 1 ms
-    for more, minutes in (((), None), (("--official",), officially)):
-        _, captured = score(capsys, tmp_path, "--ruleset", "mlperf-hpc-3.0", "--format", "json", *more)
-        found = json.loads(captured.out)["systems"][0]["weak_scaling"]["cosmoflow"]
-        assert found["minutes"] == minutes
 
 
 # --- the suite's own, and wrong calls ---------------------------------------------------------------------------------
