@@ -91,7 +91,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    present = {p.name.removesuffix("-part") for p in options.logs.iterdir()}
+    present = {p.name.removesuffix("-part") for p in options.logs.iterdir() if p.is_dir()}
+    if not any(f"v{r}" in present for r in ROUNDS):
+        parser.error(f"{options.logs}: expected a folder a round, such as v{ROUNDS[-1]}; found none")
     with ProcessPoolExecutor(options.jobs) as pool:
         results = {f"v{r}": judge_round(pool, options.logs, f"v{r}") for r in ROUNDS if f"v{r}" in present}
     lines = [
