@@ -14,7 +14,9 @@ from . import data, metric
 OBJECTS = 2000  # training objects that a baseline learns from, at most, evenly apart
 SHARES = (0.2, 0.3, 0.4, 0.5)  # thresholds of a mean shape; the best one on JUDGES training objects counts
 JUDGES = 200
-NEIGHBOURS = (1, 3, 5)
+NEIGHBOURS = (1, 3, 5, 9, 15)
+SHARE = 0.35  # a voxel that more of the neighbours than this share fill is taken for filled; of all tried the best
+WEIGHTED = 25  # neighbours that count by their nearness
 EDGE = 0.06  # how far a channel, -1..1, must be from the ground's for a pixel of the object
 PARTS = 32  # principal parts of the voxels that the linear model predicts
 PARTS_OBJECTS = 500  # training objects that the parts are found from
@@ -34,12 +36,8 @@ def scores(train: data.Part, held_out: data.Part, eval_views: int) -> dict[str, 
     nearest = neighbours(*(F.avg_pool2d(p.view(-1, *photos.shape[2:]), 2).flatten(1) for p in (flat, known)), 1)[:, 0]
     found["pixel_neighbour"] = _mean(voxels[of[nearest]], true, eval_views)
     cut, known_cut = cut_out(photos.flatten(0, 1)), cut_out(known.view(-1, *photos.shape[2:]))
-    order = neighbours(cut, known_cut, max(NEIGHBOURS))
-    sums = torch.zeros((len(order), *voxels.shape[1:]), dtype=torch.uint8, device=voxels.device)
-    for count in range(1, 1 + order.shape[1]):
-        sums += voxels[of[order[:, count - 1]]]
-        if count in NEIGHBOURS:
-            found[f"cut_out_neighbours_{count}"] = _mean(sums > int(0.4 * count), true, eval_views)
+    grids = by_neighbours(cut, torch.cat([known_cut, mirror(known_cut, photos.shape[-1])]), voxels, of)
+    found |= {f"cut_out_neighbours_{name}": _mean(grid, true, eval_views) for name, grid in grids.items()}
     found["linear"] = _mean(linear(known_cut, voxels, of, cut), true, eval_views)
     means = {number: mean_shape(voxels[classes == number]) for number in classes.unique().tolist()}
     told = torch.stack([means[number] for number in held_out.classes.tolist()])
@@ -70,6 +68,34 @@ def neighbours(pictures: Tensor, known: Tensor, count: int) -> Tensor:
         torch.cdist(part, known).topk(min(count, len(known)), largest=False).indices for part in pictures.split(64)
     ]
     return torch.cat(nearest)
+
+
+def mirror(cut: Tensor, size: int) -> Tensor:
+    """What `cut_out` made of pictures, left and right exchanged."""
+    return cut.view(-1, size, size).flip(2).flatten(1)
+
+
+def by_neighbours(cut: Tensor, known: Tensor, voxels: Tensor, of: Tensor) -> dict[str, Tensor]:
+    """Voxels that the nearest known pictures' objects fill, by the number of neighbours, (n, x, y, z) bool.
+
+    cut     pictures, as `cut_out` makes them
+    known   of the known objects, then the same in a mirror; `of` says which of the voxels each of the first half shows
+    """
+    of = torch.cat([of, of + len(voxels)])
+    voxels = torch.cat([voxels, voxels.flip(1)])
+    order = neighbours(cut, known, WEIGHTED)
+    apart = torch.stack([(cut - known[order[:, place]]).square().sum(1) for place in range(order.shape[1])], 1)
+    near = (-3 * apart / apart[:, :1].clamp(min=1e-6)).softmax(1)
+    sums = torch.zeros((len(order), *voxels.shape[1:]), dtype=torch.uint8, device=voxels.device)
+    weighted = torch.zeros(sums.shape, device=voxels.device)
+    grids = {}
+    for place in range(order.shape[1]):
+        filled = voxels[of[order[:, place]]]
+        weighted += near[:, place].view(-1, 1, 1, 1) * filled
+        sums += filled
+        if place + 1 in NEIGHBOURS:
+            grids[str(place + 1)] = sums > int(SHARE * (place + 1))
+    return {**grids, "weighted": weighted > SHARE}
 
 
 def linear(known: Tensor, voxels: Tensor, of: Tensor, pictures: Tensor) -> Tensor:

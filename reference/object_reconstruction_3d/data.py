@@ -15,7 +15,7 @@ from reference.common import runs, sources
 from . import render, shapenet, shapes
 
 TRAIN_SEED, EVAL_SEED, VALIDATION_SEED = 1, 2, 3  # of the objects and of their pictures
-COUNTS = {"embedded": (1500, 150), "smoke": (48, 12)}  # objects of the training and of the evaluation set
+COUNTS = {"embedded": (800, 240), "smoke": (48, 12)}  # objects of the training and of the evaluation set
 VIEWS = 4  # pictures of a made object; ShapeNet has 24
 VALIDATION_EVERY = 10  # ShapeNet: every tenth training object is taken out and evaluated instead
 

@@ -6,6 +6,7 @@ voxels. The same class makes the full network and the small ones.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -78,6 +79,27 @@ class Reconstructor(nn.Module):
 
 def _after(norm: nn.Module, batch_norm: bool) -> list[nn.Module]:
     return [norm, nn.ReLU(inplace=True)] if batch_norm else [nn.ReLU(inplace=True)]
+
+
+class Average:
+    """A running mean of a network's weights and of its normalisation statistics, which is evaluated in its stead.
+
+    decay  how much of the mean a step keeps, 0 (the network itself) to below 1; (1 + steps) / (10 + steps) at first
+    """
+
+    def __init__(self, net: Reconstructor, decay: float) -> None:
+        if not 0 <= decay < 1:
+            raise ValueError(f"the average keeps a share from 0 to below 1 of itself, not {decay}")
+        self.net = copy.deepcopy(net).eval()
+        self.decay, self.steps = decay, 0
+
+    @torch.no_grad()
+    def update(self, net: Reconstructor) -> None:
+        """Move the mean towards the network's present state, after a step."""
+        self.steps += 1
+        keep = min(self.decay, (1 + self.steps) / (10 + self.steps))
+        for mean, now in zip(self.net.state_dict().values(), net.state_dict().values(), strict=True):
+            mean.lerp_(now, 1 - keep) if mean.is_floating_point() else mean.copy_(now)
 
 
 def smooth_iou(logits: Tensor, voxels: Tensor) -> Tensor:

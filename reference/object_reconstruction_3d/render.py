@@ -1,6 +1,7 @@
 """Pictures of voxel objects: orthographic projection, a z-buffer, light by the angle of the visible faces.
 
-All views of many objects at once, in plain arrays: a picture costs a fraction of a millisecond.
+All views of many objects at once, in plain arrays: a picture costs a fraction of a millisecond. Voxels are drawn as
+points, so that a face seen at a slant may have a pixel's hole here and there.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 CHUNK = 64  # objects drawn at once; changes no result
-ZOOM = 0.75  # pixels of a 32-pixel picture to a voxel
-ELEVATION = (15.0, 35.0)  # degrees
+ZOOM = 0.85  # pixels of a 32-pixel picture to a voxel
+AZIMUTH, ELEVATION = (-50.0, 50.0), (15.0, 35.0)  # degrees that pictures are taken from
 FAR = 4095  # steps of depth
 
 
@@ -81,12 +82,13 @@ def surface(voxels: np.ndarray) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.
 
 
 def photos(voxels: np.ndarray, views: int, size: int, seed: int) -> np.ndarray:
-    """Pictures (n, views, size, size, 3) uint8 from random sides, in a random colour and light, on nearly white ground.
+    """Pictures (n, views, size, size, 3) uint8 from random angles, in a random colour and light, on pale ground.
 
     Object i's views are drawn from their own generator, `[seed, i]`.
     """
     draws = np.stack([np.random.default_rng([seed, index]).random((views, 10)) for index in range(len(voxels))])
-    axes = camera(360 * draws[..., 0], ELEVATION[0] + (ELEVATION[1] - ELEVATION[0]) * draws[..., 1])
+    angles = (low + (high - low) * draws[..., number] for number, (low, high) in enumerate((AZIMUTH, ELEVATION)))
+    axes = camera(*angles)
     # the light comes from the camera's side, up to 60 degrees off
     sideways, upwards = 2.4 * draws[..., 2] - 1.2, 1.5 * draws[..., 3]
     light = axes[..., 2, :] + sideways[..., None] * axes[..., 0, :] + upwards[..., None] * axes[..., 1, :]

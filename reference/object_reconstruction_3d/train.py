@@ -43,6 +43,7 @@ class Settings:
     filled_share: float = 0.05  # of the voxels, as the last layer's bias assumes it at first
     filled_weight: float = 1.0  # of a filled voxel in the loss, beside 1 of an empty one
     overlap_weight: float = 0.0  # of the smooth IoU's distance from 1 in the loss, beside the cross-entropy's mean
+    average_decay: float = 0.0  # of the running mean of the weights that is evaluated; 0: the weights themselves
     opt_name: str = "adam"
     opt_base_learning_rate: float = 1e-4
     opt_weight_decay: float = 1e-3  # added to the gradient
@@ -56,18 +57,20 @@ SMALL = Settings(
     image_size=32,
     encoder_filters=(32, 64, 128, 256),
     encoder_kernel=3,
-    hidden_sizes=(256,),
-    code_size=192,
-    decoder_filters=(64, 32, 8),
-    decoder_kernels=(4, 4, 2),
+    hidden_sizes=(),
+    code_size=384,
+    decoder_filters=(64, 48, 8),
+    decoder_kernels=(4, 2, 2),
     batch_norm=True,
     filled_weight=1.5,
-    opt_base_learning_rate=2e-3,
+    overlap_weight=1.0,
+    average_decay=0.985,
+    opt_base_learning_rate=5e-3,
     opt_weight_decay=0.0,
     opt_learning_rate_warmup_steps=20,
-    lr_decay_start_epoch=3.0,
+    lr_decay_start_epoch=9.0,
     global_batch_size=24,
-    max_epochs=16,
+    max_epochs=48,
 )
 PROFILES = {
     "full": Settings(),
@@ -94,8 +97,8 @@ def learning_rate(hp: Settings, step: int, steps_an_epoch: int) -> float:
     return hp.opt_base_learning_rate * (1 - min(max(fallen / span, 0.0), 1.0))
 
 
-def build(run: runs.Run) -> tuple[model.Reconstructor, torch.optim.Adam]:
-    """The network and its optimizer on the run's device. Raises SetupError for settings that make no sense."""
+def build(run: runs.Run) -> tuple[model.Reconstructor, model.Average, torch.optim.Adam]:
+    """The network, the average of its weights and its optimizer. Raises SetupError for settings that make no sense."""
     hp: Settings = run.settings
     if hp.opt_name != "adam" or min(hp.global_batch_size, hp.max_epochs) < 1:
         raise runs.SetupError("known is adam; --global-batch-size and --max-epochs must be at least 1")
@@ -114,14 +117,16 @@ def build(run: runs.Run) -> tuple[model.Reconstructor, torch.optim.Adam]:
         )
         net.start_from(hp.filled_share)
         net = net.to(run.device)
-        return net, torch.optim.Adam(net.parameters(), hp.opt_base_learning_rate, weight_decay=hp.opt_weight_decay)
+        optimizer = torch.optim.Adam(net.parameters(), hp.opt_base_learning_rate, weight_decay=hp.opt_weight_decay)
+        return net, model.Average(net, hp.average_decay), optimizer
     except ValueError as error:
         raise runs.SetupError(f"settings: {error}") from None
 
 
 def train(run: runs.Run) -> None:
     hp: Settings = run.settings
-    net, optimizer = build(run)
+    net, average, optimizer = build(run)
+    net.train()
     step = 0
 
     with run.timed():
@@ -129,7 +134,6 @@ def train(run: runs.Run) -> None:
         steps_an_epoch = -(-len(train_set) // hp.global_batch_size)
         filled_weight = torch.tensor(hp.filled_weight, device=run.device)
         for _ in run.epochs(hp.max_epochs):
-            net.train()
             batches = train_set.batches(hp.global_batch_size, hp.mirrored)
             for pictures, voxels in run.progress(batches, total=steps_an_epoch):
                 step += 1
@@ -141,20 +145,20 @@ def train(run: runs.Run) -> None:
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
+                average.update(net)
 
             if not run.evaluation_due:
                 continue
-            net.eval()
             with run.evaluation():
                 pairs = held_out.evaluation(EVAL_BATCH, hp.eval_views)
-                value, each, evaluated = metric.mean_iou(net, run.progress(pairs))
+                value, each, evaluated = metric.mean_iou(average.net, run.progress(pairs))
                 if not run.rehearsing:
                     run.log("mean_iou_by_class", metric.by_class(each, held_out.classes))
                 reached = run.reached(value, evaluated)
             if reached:
                 break
     if run.samples_dir is not None:
-        samples.write(run, net, held_out)
+        samples.write(run, average.net, held_out)
 
 
 def naive_baselines(run: runs.Run) -> dict[str, float]:
