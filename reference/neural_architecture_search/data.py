@@ -11,11 +11,12 @@ from torch import Tensor
 
 from reference.common import runs, sources, wikipedia
 
-from . import made_up, metric, ptb, units
+from . import clauses, metric, ptb, units
 
 # The excerpt's articles go to PARTS parts by the MD5 of their title. Nothing is trained on these parts:
 PARTS, REWARD_PART, EVALUATION_PART, VALIDATION_PART = 20, 14, 9, 12
-SENTENCES = (1500, 150, 150, 150)  # made up: to train on, for rewards, evaluation and validation
+# Made up: characters to train on, for rewards, and of the judged text; each text is drawn with a seed of its own.
+CHARACTERS = {"embedded": (1_000_000, 60_000, 60_000), "smoke": (30_000, 3_000, 3_000)}
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class Texts:
 
     lengths (symbols,): of each symbol, in the unit of the perplexity: its characters, or 1 for words. `spelled` says
     what the symbols stand for. `train_units` and `held_out_units` are the texts in that unit, int64 numpy arrays below
-    `unit_count`: n-gram tables are made of them.
+    `unit_count`: n-gram tables are made of them. `floor` is the perplexity on `held_out_units` of the language itself,
+    known where the text is made by code.
     """
 
     train: Tensor
@@ -35,6 +37,7 @@ class Texts:
     train_units: np.ndarray
     held_out_units: np.ndarray
     unit_count: int
+    floor: float | None = None
 
 
 class Reader:
@@ -76,31 +79,65 @@ def once(text: Tensor, streams: int, steps: int) -> Iterator[tuple[Tensor, Tenso
 
 
 def load(run: runs.Run) -> Texts:
-    """The texts of the run's profile. Raises SetupError for settings and files that don't fit."""
+    """The texts that `text` names. Raises SetupError for settings and files that don't fit."""
     hp = run.settings
     if hp.held_out not in ("evaluation", "validation"):
         raise runs.SetupError(f"--held-out is evaluation or validation, not {hp.held_out}")
-    if run.profile.name == "full":
-        parts, words, found = ptb.read(run.require_data_dir(ptb.LAYOUT))
-        train, valid, test = parts
-        held_out = test if hp.held_out == "evaluation" else valid
-        texts = _texts(run, (train, valid, held_out), np.ones(len(words), dtype=np.int64), words, train, held_out)
-    else:
-        raw, found = _wikipedia(run) if run.profile.name == "embedded" else _made_up(hp.held_out)
-        if hp.vocab_size < len(units.ALPHABET):
-            raise runs.SetupError(f"--vocab-size must be at least {len(units.ALPHABET)}, the characters")
-        normal = [units.normal(text) for text in raw]
-        merges = units.learn(normal[0], hp.vocab_size)
-        in_characters = [units.characters(text) for text in normal]
-        spelled = units.spellings(merges)
-        lengths = np.array([len(symbol) for symbol in spelled])
-        encoded = [units.encode(line, merges) for line in in_characters]
-        texts = _texts(run, encoded, lengths, spelled, in_characters[0], in_characters[2])
+    readers = {"penn-treebank": _treebank, "clauses": _clauses, "wikipedia": _wikipedia}
+    if hp.text not in readers:
+        raise runs.SetupError(f"--text is {', '.join(readers)}, not {hp.text}")
+    texts, found = readers[hp.text](run)
+    if len(texts.spelled) != hp.vocab_size:
+        raise runs.SetupError(f"--vocab-size {hp.vocab_size}: the training text has {len(texts.spelled)} symbols")
     run.describe_data(len(texts.train), len(texts.held_out) - 1, found)
     return texts
 
 
-def _wikipedia(run: runs.Run) -> tuple[list[str], list[sources.Source]]:
+Read = tuple[Texts, list[sources.Source]]
+
+
+def _treebank(run: runs.Run) -> Read:
+    """Words of the Penn Treebank."""
+    parts, words, found = ptb.read(run.require_data_dir(ptb.LAYOUT))
+    train, valid, test = parts
+    held_out = test if run.settings.held_out == "evaluation" else valid
+    lengths = np.ones(len(words), dtype=np.int64)
+    return Texts(*_tensors(run, train, valid, held_out, lengths), words, train, held_out, len(words)), found
+
+
+def _clauses(run: runs.Run) -> Read:
+    """Characters of the made-up language."""
+    sizes = CHARACTERS.get(run.profile.name, CHARACTERS["embedded"])
+    judged = 2 if run.settings.held_out == "evaluation" else 3
+    made = [clauses.text(size, seed) for size, seed in zip(sizes, (0, 1, judged), strict=True)]
+    parts = [clauses.encode(text) for text, _ in made]
+    source = sources.generated("clauses of a made-up language", clauses.VERSION, *parts)
+    floor = float(np.exp(made[2][1][1:].mean()))
+    count = len(clauses.ALPHABET)
+    lengths = np.ones(count, dtype=np.int64)
+    tensors = _tensors(run, *parts, lengths)
+    return Texts(*tensors, clauses.ALPHABET, parts[0], parts[2], count, floor), [source]
+
+
+def _wikipedia(run: runs.Run) -> Read:
+    """Merged pairs of characters of Wikipedia articles; the perplexity is per character."""
+    if run.settings.vocab_size < len(units.ALPHABET):
+        raise runs.SetupError(f"--vocab-size must be at least {len(units.ALPHABET)}, the characters")
+    articles, found = _articles(run)
+    normal = [units.normal(text) for text in articles]
+    merges = units.learn(normal[0], run.settings.vocab_size)
+    in_characters = [units.characters(text) for text in normal]
+    spelled = units.spellings(merges)
+    lengths = np.array([len(symbol) for symbol in spelled])
+    tensors = _tensors(run, *(units.encode(line, merges) for line in in_characters), lengths)
+    return Texts(*tensors, spelled, in_characters[0], in_characters[2], len(units.ALPHABET)), found
+
+
+def _tensors(run: runs.Run, *arrays: np.ndarray) -> list[Tensor]:
+    return [torch.from_numpy(array).to(run.device) for array in arrays]
+
+
+def _articles(run: runs.Run) -> tuple[list[str], list[sources.Source]]:
     """The articles of each part, a blank between them, and the file that they are from."""
     path, source = wikipedia.excerpt(run.data_dir)
     articles = wikipedia.articles(path)
@@ -113,25 +150,3 @@ def _wikipedia(run: runs.Run) -> tuple[list[str], list[sources.Source]]:
     if not (train and reward and held_out):
         raise runs.SetupError(f"{path.name}: {len(articles)} articles leave one of the three texts empty")
     return [" ".join(text for _, text in part) for part in (train, reward, held_out)], [source]
-
-
-def _made_up(held_out: str) -> tuple[list[str], list[sources.Source]]:
-    judged = 2 if held_out == "evaluation" else 3
-    texts = [made_up.text(SENTENCES[part], seed=part) for part in (0, 1, judged)]
-    arrays = (np.frombuffer(text.encode(), dtype=np.uint8) for text in texts)
-    return texts, [sources.generated("made-up sentences", made_up.VERSION, *arrays)]
-
-
-def _texts(
-    run: runs.Run,
-    parts: Sequence[np.ndarray],
-    lengths: np.ndarray,
-    spelled: Sequence[str],
-    train_units: np.ndarray,
-    held_out_units: np.ndarray,
-) -> Texts:
-    if len(spelled) != run.settings.vocab_size:
-        raise runs.SetupError(f"--vocab-size {run.settings.vocab_size}: the training text has {len(spelled)} symbols")
-    train, reward, held_out, sizes = (torch.from_numpy(part).to(run.device) for part in (*parts, lengths))
-    count = len(spelled) if run.profile.name == "full" else len(units.ALPHABET)
-    return Texts(train, reward, held_out, sizes, spelled, train_units, held_out_units, count)

@@ -8,8 +8,6 @@ from torch.nn import functional as F
 
 from .cell import Cell, unroll
 
-GATE_BIAS = -1.0  # of node 0's gate at the start: a state is kept for a few steps
-
 
 class SharedModel(nn.Module):
     """Embedding, a cell of `nodes` nodes, and an output layer tied to the embedding.
@@ -24,6 +22,7 @@ class SharedModel(nn.Module):
         dropout_symbols, dropout_inputs, dropout_outputs: shares set to zero in training: whole symbols of the embedding
             (each symbol's row, for a whole piece of text); elements of the embedded text, and of the states before the
             output layer, both with one mask a stream for all its steps.
+        gate_bias: of node 0's gate at the start; the lower, the longer a state is kept.
     """
 
     def __init__(
@@ -35,6 +34,7 @@ class SharedModel(nn.Module):
         dropout_symbols: float = 0.0,
         dropout_inputs: float = 0.0,
         dropout_outputs: float = 0.0,
+        gate_bias: float = -1.0,
     ) -> None:
         super().__init__()
         if min(symbols, width, nodes) < 1:
@@ -51,7 +51,7 @@ class SharedModel(nn.Module):
         nn.init.normal_(self.embedding, std=scale)
         for weight in (self.input_weight, *self.node_weights):
             nn.init.uniform_(weight, -(3**0.5) * scale, 3**0.5 * scale)
-        nn.init.constant_(self.input_bias[:width], GATE_BIAS)
+        nn.init.constant_(self.input_bias[:width], gate_bias)
 
     def weights_of(self, cell: Cell) -> list[Tensor]:
         """Of each node the shared matrix that `cell` uses."""

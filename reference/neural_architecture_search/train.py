@@ -1,7 +1,7 @@
 """Neural architecture search (AIBench component 17): find a recurrent cell with ENAS and train it to its target.
 
-python -m reference.neural_architecture_search.train                            embedded: text of Wikipedia articles
-python -m reference.neural_architecture_search.train --profile smoke            seconds, on made-up text
+python -m reference.neural_architecture_search.train                            embedded: a made-up language
+python -m reference.neural_architecture_search.train --profile smoke            seconds, on less of it
 python -m reference.neural_architecture_search.train --profile full --data-dir DIR --device cuda     Penn Treebank
 python -m reference.neural_architecture_search.train --samples DIR              also draws the cell that was found
 
@@ -13,6 +13,7 @@ last epoch the derived cell alone is trained on, from the weights that it shared
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 from collections.abc import Sequence
 from copy import deepcopy
@@ -38,12 +39,14 @@ from .model import SharedModel, follow
 class Settings:
     """All numbers of a run. The defaults are the full profile's: those of a public ENAS for the Penn Treebank."""
 
+    text: str = "penn-treebank"  # or clauses, the made-up language, or wikipedia
     held_out: str = "evaluation"  # what is judged; validation: another text, to tune on
-    cell_choice: str = "controller"  # random: no search, a cell drawn evenly from all gets the same training
+    cell_choice: str = "controller"  # or random, random_shared: cells drawn evenly from all, see CELL_CHOICES
     vocab_size: int = 10_000  # symbols: words, or characters and merged pairs of them
     hidden_size: int = 1000  # of the embedding, of each node and of the state
     nodes: int = 12  # of a cell
     max_state_norm: float = 25.0  # longer states are shortened
+    gate_bias: float = -1.0  # of node 0 at the start; the lower, the longer a state is kept
     dropout_symbols: float = 0.1  # whole symbols of the embedding
     dropout_inputs: float = 0.65  # of the embedded text
     dropout_outputs: float = 0.4  # of the states before the output layer
@@ -77,52 +80,58 @@ class Settings:
 
 
 SMALL = Settings(
-    vocab_size=256,
-    hidden_size=128,
-    nodes=4,
+    text="clauses",
+    vocab_size=38,
+    hidden_size=64,
+    nodes=6,
+    gate_bias=-3.0,
     dropout_symbols=0.0,
     dropout_inputs=0.0,
     dropout_outputs=0.0,
     average_decay=0.98,
     opt_name="adam",
-    opt_base_learning_rate=5e-3,
+    opt_base_learning_rate=1e-2,
     opt_weight_decay=0.0,
     opt_learning_rate_warmup_steps=100,
-    lr_decay_start_epoch=8,
-    lr_decay_factor=0.9,
-    max_sequence_length=16,
+    lr_decay_start_epoch=18,
+    lr_decay_factor=0.85,
+    max_sequence_length=32,
     shared_steps=100,
     search_epochs=6,
     controller_size=64,
     controller_start_epoch=2,
     controller_steps=16,
-    controller_batch_size=4,
+    controller_batch_size=8,
     controller_learning_rate=5e-3,
     controller_baseline_decay=0.9,
     controller_entropy_weight=5e-3,
     reward_scale=20.0,
-    derive_samples=10,
+    derive_samples=20,
     derive_pieces=4,
     max_epochs=28,
 )
-TINY = {"vocab_size": 48, "hidden_size": 24, "nodes": 3, "global_batch_size": 16, "shared_steps": 40, "max_epochs": 4}
-TINY |= {"opt_learning_rate_warmup_steps": 10, "search_epochs": 3, "controller_start_epoch": 2}
+TINY = {"hidden_size": 24, "nodes": 3, "global_batch_size": 16, "shared_steps": 40, "opt_base_learning_rate": 2e-2}
+TINY |= {"max_epochs": 4, "opt_learning_rate_warmup_steps": 10, "search_epochs": 3}
 PROFILES = {"full": Settings(), "embedded": SMALL, "smoke": Settings(**{**vars(SMALL), **TINY})}
+# controller: the cell that the search finds. random: no search, a random cell is trained alone in every step.
+# random_shared: the search as ever, then a random cell goes on from the shared weights in the place of the derived one.
+CELL_CHOICES = ("controller", "random", "random_shared")
 EVAL_STREAMS = 128  # that a text is evaluated in, each from an empty state on
-RANDOM_CELLS = 10  # whose mean perplexity is logged where the search ends
-NGRAM_ORDERS = {"full": 4, "embedded": 7, "smoke": 4}
+RANDOM_CELLS = 10  # whose median perplexity is logged where the search ends
+NGRAM_ORDERS = {"penn-treebank": 4, "clauses": 9, "wikipedia": 7}
 
 
 def build(run: runs.Run, hp: Settings) -> tuple[SharedModel, Controller, torch.optim.Optimizer]:
     """The shared weights, the controller and the former's optimizer. Raises SetupError for settings without sense."""
-    if hp.opt_name not in ("adam", "sgd") or hp.cell_choice not in ("controller", "random"):
-        raise runs.SetupError(f"known are adam, sgd; controller, random; not {hp.opt_name} and {hp.cell_choice}")
+    if hp.opt_name not in ("adam", "sgd") or hp.cell_choice not in CELL_CHOICES:
+        known = f"adam, sgd; {', '.join(CELL_CHOICES)}"
+        raise runs.SetupError(f"known are {known}; not {hp.opt_name} and {hp.cell_choice}")
     counts = (hp.global_batch_size, hp.max_sequence_length, hp.shared_steps, hp.search_epochs, hp.max_epochs)
     if min(*counts, hp.controller_batch_size, hp.derive_samples, hp.derive_pieces) < 1:
         raise runs.SetupError("counts of streams, symbols, steps, epochs, samples and pieces must be at least 1")
-    dropouts = hp.dropout_symbols, hp.dropout_inputs, hp.dropout_outputs
+    start = hp.dropout_symbols, hp.dropout_inputs, hp.dropout_outputs, hp.gate_bias
     try:
-        net = SharedModel(hp.vocab_size, hp.hidden_size, hp.nodes, hp.max_state_norm, *dropouts).to(run.device)
+        net = SharedModel(hp.vocab_size, hp.hidden_size, hp.nodes, hp.max_state_norm, *start).to(run.device)
         scores = hp.controller_temperature, hp.controller_tanh_constant
         controller = Controller(hp.nodes, hp.controller_size, *scores).to(run.device)
         how = {"lr": hp.opt_base_learning_rate, "weight_decay": hp.opt_weight_decay}
@@ -155,8 +164,10 @@ def train(run: runs.Run) -> data.Texts:
         reader = data.Reader(texts.train, hp.global_batch_size, hp.max_sequence_length)
         reward_reader = data.Reader(texts.reward, hp.global_batch_size, hp.max_sequence_length)
         state, step, cell = net.start_state(hp.global_batch_size), 0, drawn[0]
+        if hp.cell_choice != "controller":
+            run.log("random_cell", str(cell))
         for epoch in run.epochs(hp.max_epochs):
-            searching = hp.cell_choice == "controller" and epoch <= hp.search_epochs
+            searching = hp.cell_choice != "random" and epoch <= hp.search_epochs
             for following, text in run.progress(reader.pieces(hp.shared_steps), total=hp.shared_steps):
                 step += 1
                 if searching:
@@ -189,7 +200,8 @@ def train(run: runs.Run) -> data.Texts:
                 score = metric.evaluate(average, cell, held_out, EVAL_STREAMS, texts.lengths)
                 run.log("bits_per_symbol", score.nats / score.symbols / math.log(2))
                 if searching and (epoch == hp.search_epochs or run.profile.reached(score.perplexity)):
-                    run.log("random_cell_perplexity", mean_perplexity(average, drawn, texts, hp.max_sequence_length))
+                    run.log("random_cell_perplexity", median_perplexity(average, drawn, texts, hp.max_sequence_length))
+                    cell = drawn[0] if hp.cell_choice == "random_shared" else cell
                 reached = run.reached(score.perplexity, score.symbols)
             if reached:
                 break
@@ -198,18 +210,18 @@ def train(run: runs.Run) -> data.Texts:
     return texts
 
 
-def mean_perplexity(net: SharedModel, cells: Sequence[search.Cell], texts: data.Texts, steps: int) -> float:
-    """The mean over `cells` of their perplexity on the judged text, all under the weights of `net`."""
+def median_perplexity(net: SharedModel, cells: Sequence[search.Cell], texts: data.Texts, steps: int) -> float:
+    """The median over `cells` of their perplexity on the judged text, all under the weights of `net`."""
     found = []
     for cell in cells:
         pieces = data.once(texts.held_out, EVAL_STREAMS, steps)
         found.append(metric.evaluate(net, cell, pieces, EVAL_STREAMS, texts.lengths).perplexity)
-    return sum(found) / len(found)
+    return statistics.median(found)
 
 
 def naive_baselines(run: runs.Run, texts: data.Texts) -> dict[str, float]:
     """n-gram tables of the training text, on the judged text."""
-    orders = NGRAM_ORDERS[run.profile.name]
+    orders = NGRAM_ORDERS[run.settings.text]
     return baselines.perplexities(texts.train_units, texts.held_out_units, texts.unit_count, orders)
 
 
@@ -217,6 +229,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with runs.start(__file__, PROFILES, argv) as run:
         texts = train(run.rehearsal())
         run.baselines(naive_baselines(run, texts))
+        if texts.floor is not None:
+            run.run_log.event("perplexity_floor", texts.floor)
         train(run)
     return run.exit_status
 
