@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-VERSION = "1"
+VERSION = "2"
 OPENING, CLOSING, NUMERALS, WORDS = "ABCDEFGH", "abcdefgh", "123456789", "opqrstuvwxyz"
 ALPHABET = OPENING + CLOSING + NUMERALS + WORDS + "."
-DEPTH = 3  # of clauses within clauses
+DEPTH = 2  # of clauses within clauses
 NESTING = 0.2  # probability that a clause stands before a word, but for the first
 FOLLOWERS = (0.6, 0.3, 0.1)  # probabilities of the three words that can follow a word
 

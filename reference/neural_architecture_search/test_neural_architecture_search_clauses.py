@@ -43,7 +43,7 @@ def test_every_clause_closes_as_it_was_opened() -> None:
         at = read_clause(line, at, 1, seen)
         assert line[at] == "."
         at += 1
-    assert {key for key in seen if isinstance(key, str)} == {"depth 1", "depth 2", "depth 3"}
+    assert {key for key in seen if isinstance(key, str)} == {f"depth {depth}" for depth in range(1, clauses.DEPTH + 1)}
     followed = []
     for word in clauses.WORDS:  # three words follow a word, in the shares of FOLLOWERS, across inner clauses too
         counts = sorted((seen[pair] for pair in seen if isinstance(pair, tuple) and pair[0] == word), reverse=True)
@@ -98,7 +98,7 @@ def test_tables_of_any_order_stay_far_above_the_floor() -> None:
     train, held_out = (clauses.encode(clauses.text(size, seed)[0]) for size, seed in ((200_000, 0), (20_000, 2)))
     floor = math.exp(clauses.text(20_000, 2)[1].mean())
     found = baselines.perplexities(train, held_out, len(clauses.ALPHABET), 7)
-    assert min(found.values()) > 1.8 * floor
+    assert min(found.values()) > 1.7 * floor
 
 
 def test_encoding() -> None:
