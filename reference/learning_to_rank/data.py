@@ -1,10 +1,11 @@
-"""What a run trains on and what it is judged by: moments, negatives and held-out items of the profile's data."""
+"""What a run trains on and what it is judged by: moments, negatives and held-out items of the run's data set."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,13 +15,13 @@ from torch import Tensor
 from reference.common import runs, sources
 from reference.common.errors import SetupError
 
-from . import gowalla, made_up, movielens
-from .interactions import Interactions, numbered
+from . import check_ins, gowalla, made_up, movielens
+from .interactions import HELD_OUT, Interactions, newest, numbered
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a profile expects to read: users, and rows of the items' tables (the items of training, and the padding)."""
+    """What is expected of a data set: users, and rows of the items' tables (the items of training, and the padding)."""
 
     name: str
     users: int
@@ -28,10 +29,21 @@ class DataSet:
 
 
 DATA_SETS = {
-    "full": DataSet("gowalla", 13_149, 14_008),
-    "embedded": DataSet("movielens-100k", 943, 1_616),
-    "smoke": DataSet("generated", 120, 121),
+    "gowalla": DataSet("gowalla", 13_149, 14_008),
+    "check-ins": DataSet("made-up check-ins", check_ins.PEOPLE, 1_893),
+    "movielens-100k": DataSet("movielens-100k", 943, 1_616),
+    "walks": DataSet("made-up walks", 120, 121),
 }
+OTHER_PEOPLE = DataSet("made-up check-ins for tuning", check_ins.PEOPLE, 1_921)
+
+
+def expected(settings: Any) -> DataSet:
+    """What the settings' data set must be. Raises SetupError for an unknown one."""
+    if settings.dataset not in DATA_SETS:
+        raise SetupError(f"--dataset {settings.dataset}: known are {', '.join(DATA_SETS)}")
+    if settings.dataset == "check-ins" and settings.held_out == "validation":
+        return OTHER_PEOPLE
+    return DATA_SETS[settings.dataset]
 
 
 @dataclass(frozen=True)
@@ -159,28 +171,40 @@ def prepare(found: Interactions, length: int, device: torch.device) -> tuple[Tra
     users, histories, targets = map(there, moments(found.users[early], found.items[early], length))
     counts = torch.bincount(order, minlength=found.n_items)
     n_relevant = there(np.bincount(found.users[late], minlength=found.n_users))
-    newest = there(newest_items(found.users[early], found.items[early], length))
+    last = there(newest_items(found.users[early], found.items[early], length))
     train = TrainSet(users, histories, targets, taken, counts, order, owners)
-    return train, EvalSet(n_relevant.nonzero().squeeze(1), newest, taken, relevant, n_relevant)
+    return train, EvalSet(n_relevant.nonzero().squeeze(1), last, taken, relevant, n_relevant)
 
 
-def find(run: runs.Run) -> tuple[Interactions, list[sources.Source], dict[int, str]]:
-    """The interactions of the run's profile, what the log says about them, and names of items where there are any.
+Found = tuple[Interactions, list[sources.Source], dict[int, str]]
+
+
+def find(run: runs.Run) -> Found:
+    """The interactions of the run's data set, what the log says about them, and names of items where there are any.
 
     Raises:
-        SetupError: the package, the folder or a file is missing, or it isn't the published one.
+        SetupError: an unknown data set; the package, the folder or a file is missing, or it isn't the published one.
     """
-    validation = run.settings.held_out == "validation"
-    if run.profile.name == "full":
+    name, validation = expected(run.settings).name, run.settings.held_out == "validation"
+    if run.settings.dataset == "gowalla":
         folder = run.require_data_dir(gowalla.LAYOUT)
         paths = gowalla.files(folder)
         found = [sources.data_file(path, "gowalla", "", folder) for path in paths]
         return numbered(*gowalla.read(paths), paths[0].name, validation), found, {}
-    if run.profile.name == "smoke":
-        expected = DATA_SETS["smoke"]
-        text = made_up.ratings(expected.users, expected.rows - 1)
+    if run.settings.dataset == "movielens-100k":
+        return find_movielens(run, validation)
+    if run.settings.dataset == "walks":
+        text = made_up.ratings(*made_up.SIZE)
         source = sources.generated("made_up_ratings", "1", np.frombuffer(text.encode(), np.uint8))
         return numbered(*movielens.read(io.StringIO(text), source.name), source.name, validation), [source], {}
+    country, people = check_ins.COUNTRY, check_ins.PEOPLES[run.settings.held_out]
+    users, items = check_ins.visits(check_ins.PEOPLE, check_ins.places(check_ins.PLACES, country), people)
+    source = sources.generated(f"check_ins(country {country}, people {people})", "1", users, items)
+    return numbered(users, items, newest(users, HELD_OUT), name), [source], {}
+
+
+def find_movielens(run: runs.Run, validation: bool) -> Found:
+    """MovieLens-100K from the package recbole or from --data-dir, with the films' titles. Raises as `find` does."""
     if run.data_dir is None:
         path, source = sources.package_file("recbole", "1.2.1", f"dataset_example/ml-100k/{movielens.FILE}")
     else:
@@ -196,20 +220,20 @@ def find(run: runs.Run) -> tuple[Interactions, list[sources.Source], dict[int, s
 
 
 def load(run: runs.Run) -> tuple[TrainSet, EvalSet]:
-    """Reads and splits the profile's data; all of it, every time.
+    """Reads, or makes, and splits the run's data; all of it, every time.
 
     Raises:
         SetupError: data other than the benchmark's, with what was expected and what was found.
     """
-    expected = DATA_SETS[run.profile.name]
+    wanted = expected(run.settings)
     found, read_from, _ = find(run)
     train, held_out = prepare(found, run.settings.history_length, run.device)
     if bool((held_out.relevant & train.taken).any()):
         raise AssertionError("an item is both trained on and held out")
-    if (found.n_users, found.n_items) != (expected.users, expected.rows):
+    if (found.n_users, found.n_items) != (wanted.users, wanted.rows):
         raise SetupError(
-            f"{read_from[0].file or read_from[0].name}: expected {expected.name} with {expected.users} users and "
-            f"{expected.rows - 1} items in training, found {found.n_users} and {found.n_items - 1}"
+            f"{read_from[0].file or read_from[0].name}: expected {wanted.name} with {wanted.users} users and "
+            f"{wanted.rows - 1} items in training, found {found.n_users} and {found.n_items - 1}"
         )
     run.describe_data(len(train.users), len(held_out.users), read_from)
     return train, held_out

@@ -7,6 +7,7 @@ import numpy as np
 from .movielens import HEADER
 
 CHAIN = 20  # items that tend to follow one another
+SIZE = 120, 120  # users and items of the smoke profile
 
 
 def walks(users: int, items: int, seed: int = 0) -> list[list[int]]:

@@ -25,17 +25,28 @@ class Caser(nn.Module):
         length: items in a history.
         vertical, horizontal: filters, the latter for each height 1 .. length.
         dropout: share of the filters' outputs that a training step drops.
+        spread: standard deviation of the tables' first values, in units of 1 / width.
 
     Raises:
-        ValueError: a size below 1, or a dropout outside 0 .. 1.
+        ValueError: a size below 1, or a dropout outside 0 .. 1, or a spread of 0 or less.
     """
 
     def __init__(
-        self, n_users: int, n_items: int, dim: int, length: int, vertical: int, horizontal: int, dropout: float
+        self,
+        n_users: int,
+        n_items: int,
+        dim: int,
+        length: int,
+        vertical: int,
+        horizontal: int,
+        dropout: float,
+        spread: float = 1.0,
     ) -> None:
         super().__init__()
         if min(dim, length, vertical, horizontal) < 1:
             raise ValueError(f"sizes must be at least 1, got {dim}, {length}, {vertical} and {horizontal}")
+        if not spread > 0:
+            raise ValueError(f"the spread of first values must be above 0, got {spread}")
         self.users = nn.Embedding(n_users, dim)
         self.items = nn.Embedding(n_items, dim, padding_idx=0)
         self.vertical = nn.Linear(length, vertical)
@@ -45,7 +56,7 @@ class Caser(nn.Module):
         self.output = nn.Embedding(n_items, 2 * dim)
         self.bias = nn.Embedding(n_items, 1)
         for table in (self.users, self.items, self.output):
-            nn.init.normal_(table.weight, std=1 / table.embedding_dim)
+            nn.init.normal_(table.weight, std=spread / table.embedding_dim)
         nn.init.zeros_(self.bias.weight)
         with torch.no_grad():
             self.items.weight[0] = 0

@@ -23,10 +23,8 @@ from .interactions import numbered
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CPU = torch.device("cpu")
-NEEDS_FACTS = pytest.mark.skipif(
-    not (HERE / "benchmark.toml").is_file(),
-    reason="no benchmark.toml: no evidence yet for a target of the embedded profile (README.md)",
-)
+SIMILAR, COUNTED = ("item_knn", "recent_items", "recent_and_all"), ("last_transition", "transitions_by_position")
+NAIVE = {"popularity", *SIMILAR, "near_visits", *COUNTED}
 
 
 def made_up_sets(users: int = 30, items: int = 60, length: int = 5) -> tuple[data.TrainSet, data.EvalSet]:
@@ -99,7 +97,7 @@ def test_the_batch_size_of_an_evaluation_changes_nothing(size: int) -> None:
 
 def test_parameter_count_of_the_full_teacher_and_one_step_of_both() -> None:
     """5,583,500 parameters as in AIBench's log; one optimizer step moves every tensor of teacher and student."""
-    full, hp = data.DATA_SETS["full"], train.Settings()
+    full, hp = data.DATA_SETS["gowalla"], train.Settings()
     size = hp.history_length, hp.vertical_filters, hp.horizontal_filters
     for dim, dropout, expected in ((hp.teacher_dim, hp.teacher_dropout, 5_583_500), (hp.student_dim, 0.5, 2_793_800)):
         net = model.Caser(full.users, full.rows, dim, *size, dropout)
@@ -135,6 +133,16 @@ def test_the_filters_are_convolutions() -> None:
 def test_sizes_that_cannot_be_built_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 1"):
         model.Caser(5, 7, 0, 5, 2, 16, 0.5)
+    with pytest.raises(ValueError, match="above 0"):
+        model.Caser(5, 7, 4, 5, 2, 16, 0.5, spread=0.0)
+
+
+def test_the_first_values_spread_as_told() -> None:
+    torch.manual_seed(0)
+    for spread in (1.0, 4.0):
+        net = model.Caser(500, 500, 10, 5, 2, 4, 0.5, spread)
+        assert net.items.weight[1:].std().item() == pytest.approx(spread / 10, rel=0.05)
+        assert net.output.weight.std().item() == pytest.approx(spread / 20, rel=0.05)
 
 
 # ---- distillation ----------------------------------------------------------------------------------------------------
@@ -147,7 +155,10 @@ def test_losses_by_hand() -> None:
     assert float(distillation.ranking_loss(taken, others)) == pytest.approx(positive + negative)
     listed, weights = torch.tensor([[0.0, 1.0]]), torch.tensor([[0.75, 0.25]])
     expected = 0.75 * math.log(2) + 0.25 * math.log1p(math.exp(-1))
-    assert float(distillation.distillation_loss(listed, weights)) == pytest.approx(expected)
+    assert float(distillation.distillation_loss(listed, weights, torch.ones(1, 2))) == pytest.approx(expected)
+    unsure = torch.tensor([[1.0, 0.4]])  # the second item is a positive by 0.4 and a negative by 0.6
+    expected = 0.75 * math.log(2) + 0.25 * (0.4 * math.log1p(math.exp(-1)) + 0.6 * math.log1p(math.exp(1)))
+    assert float(distillation.distillation_loss(listed, weights, unsure)) == pytest.approx(expected)
 
 
 def test_weights_by_place() -> None:
@@ -172,39 +183,74 @@ def test_weights_fall_on_what_the_student_has_too_low() -> None:
     assert both[0].tolist() == pytest.approx([0.5 / 0.8, 0.3 / 0.8, 0])  # the same lag of 10 places
 
 
-def test_the_teacher_s_lists_hold_its_best_items_but_the_moment_s_own() -> None:
+@pytest.mark.parametrize("crossed", [False, True])
+def test_the_teacher_s_lists_hold_its_best_items_but_the_moment_s_own(crossed: bool) -> None:
+    """Crossed, they are those of other users, each as often as before, and what a moment's own user took may stand."""
     training, _ = made_up_sets(8, 40)
     teacher = model.Caser(8, 41, 6, 5, 2, 4, dropout=0.5)
     every = torch.arange(len(training.users))
-    got = distillation.lists(teacher, training, every.split(16), 4)
-    scores = teacher.score_all(teacher.represent(training.users, training.histories))
+    hp = train.Settings(distill_items=4, distill_crossed=crossed, distill_confident=crossed)
+    got = distillation.lists(teacher, training, every.split(16), hp, torch.Generator().manual_seed(0))
+    assert torch.equal(got.users, training.users) != crossed
+    assert torch.equal(got.users.sort().values, training.users.sort().values)
+    scores = teacher.score_all(teacher.represent(got.users, training.histories))
     for moment in (0, 17, len(every) - 1):
-        known = {*training.histories[moment].tolist(), int(training.targets[moment])}
+        known = {*training.histories[moment].tolist(), *([] if crossed else [int(training.targets[moment])])}
         left = [item for item in range(1, 41) if item not in known]
         best = sorted(left, key=lambda item: -float(scores[moment, item].detach()))[:4]
-        assert got[moment].tolist() == best
+        assert got.items[moment].tolist() == best
+        expected = torch.sigmoid(scores[moment, best]) if crossed else torch.ones(4)
+        torch.testing.assert_close(got.confidences[moment], expected)
+
+
+def some_lists(training: data.TrainSet, confidence: float = 1.0) -> distillation.Lists:
+    shape = len(training.users), 10
+    return distillation.Lists(training.users.roll(40), torch.randint(1, 41, shape), torch.full(shape, confidence))
+
+
+def gradient(student: model.Caser, training: data.TrainSet, lists: distillation.Lists, epoch: int = 1, **hp: object):
+    """Of the student's output table for the first 16 moments."""
+    student.zero_grad()
+    generator, settings = torch.Generator().manual_seed(1), train.Settings(**hp)
+    moments = torch.arange(16)
+    distillation.student_loss(student, training, moments, lists, epoch, settings, generator).backward()
+    return student.output.weight.grad.clone()
 
 
 def test_a_list_teaches() -> None:
     """With the lists of a teacher the gradient differs; with weight 0 it is that of the student alone."""
     training, _ = made_up_sets(8, 40)
     student = model.Caser(8, 41, 6, 5, 2, 4, dropout=0.0)
-    lists = torch.randint(1, 41, (len(training.users), 10))
-    moments = torch.arange(16)
-
-    def gradient(weight: float, epoch: int) -> torch.Tensor:
-        student.zero_grad()
-        hp = train.Settings(distill_weight=weight)
-        generator = torch.Generator().manual_seed(1)
-        distillation.student_loss(student, training, moments, lists[moments], epoch, hp, generator).backward()
-        return student.output.weight.grad.clone()
-
-    distillation.plain_loss(student, training, moments, 3, torch.Generator().manual_seed(1)).backward()
+    lists = some_lists(training)
+    distillation.plain_loss(student, training, torch.arange(16), 3, torch.Generator().manual_seed(1)).backward()
     alone = student.output.weight.grad.clone()
-    torch.testing.assert_close(gradient(0.0, 1), alone)
-    by_place, by_rank = gradient(1.0, 10), gradient(1.0, 11)
+    torch.testing.assert_close(gradient(student, training, lists, distill_weight=0.0), alone)
+    by_place, by_rank = (gradient(student, training, lists, epoch) for epoch in (10, 11))
     assert not torch.allclose(by_place, alone)
     assert not torch.allclose(by_rank, by_place)  # from the 11th epoch on the student's places count
+
+
+def test_each_setting_of_the_lists_changes_what_is_learned() -> None:
+    """Crossed: the users of the lists learn, who are others than the moments'. Unsure: a listed item falls."""
+    training, _ = made_up_sets(8, 40)
+    student = model.Caser(8, 41, 6, 5, 2, 4, dropout=0.0)
+    sure, unsure = some_lists(training), some_lists(training, confidence=0.0)
+    own, others = set(training.users[:16].tolist()), set(sure.users[:16].tolist())
+    assert not own & others
+    plain = gradient(student, training, sure)
+    learned = {int(user) for user in student.users.weight.grad.abs().sum(dim=1).nonzero()}
+    assert learned == own
+    crossed = gradient(student, training, sure, distill_crossed=True)
+    learned = {int(user) for user in student.users.weight.grad.abs().sum(dim=1).nonzero()}
+    assert learned == own | others
+    assert not torch.allclose(crossed, plain)
+    assert not torch.allclose(gradient(student, training, sure, distill_negatives=5), plain)
+
+    def bias_pull(lists: distillation.Lists) -> float:
+        gradient(student, training, lists, distill_weight=100.0)
+        return float(student.bias.weight.grad.sum())
+
+    assert bias_pull(sure) < 0 < bias_pull(unsure)  # a step against it raises what is listed, or lowers it
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
@@ -224,7 +270,6 @@ def values(log: list[dict], key: str) -> list:
     return [event["value"] for event in log if event["key"] == key]
 
 
-@NEEDS_FACTS
 def test_a_smoke_run_and_its_log(tmp_path: Path) -> None:
     log = run_smoke(tmp_path / "a.txt", "--seed", "7", "--samples", str(tmp_path / "samples"))
     facts = train.runs.benchmarks.load(HERE).profiles["smoke"]
@@ -232,7 +277,7 @@ def test_a_smoke_run_and_its_log(tmp_path: Path) -> None:
     assert values(log, "seed") == [7]
     assert (values(log, "train_samples"), values(log, "eval_samples")) == ([facts.train_samples], [120])
     named = {event["metadata"]["name"]: event["value"] for event in log if event["key"] == "baseline"}
-    assert named.keys() == {"popularity", "item_knn", "recent_items", "student_alone"}
+    assert named.keys() == {*NAIVE, "student_alone"}
     assert all(0 < value < 1 for value in named.values())
     keys = [event["key"] for event in log]
     teacher = [keys.index(key) for key in ("teacher_start", "teacher_precision_at_10", "teacher_stop")]
@@ -251,7 +296,6 @@ def test_a_smoke_run_and_its_log(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-@NEEDS_FACTS
 def test_training_learns(tmp_path: Path) -> None:
     """Eight epochs on made-up walks beat popularity by far, which an untrained or mislabelled model doesn't."""
     log = run_smoke(tmp_path / "a.txt", "--max-epochs", "8")
@@ -260,7 +304,6 @@ def test_training_learns(tmp_path: Path) -> None:
     assert max(values(log, "eval_accuracy")) > popularity + 0.15
 
 
-@NEEDS_FACTS
 def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     first, second, other = (
         run_smoke(tmp_path / f"{name}.txt", "--seed", seed) for name, seed in (("a", "3"), ("b", "3"), ("c", "4"))
@@ -271,13 +314,13 @@ def test_the_seed_decides_every_value(tmp_path: Path) -> None:
     assert values(first, "ndcg_at_10") != values(other, "ndcg_at_10")
 
 
-@NEEDS_FACTS
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
         (["--history-length", "6", "--train-negatives", "2"], "history_length is 6.*train_negatives is 2"),
         (["--division", "open", "--opt-name", "sgd"], "not sgd"),
         (["--division", "open", "--held-out", "test"], "not adam and test"),
+        (["--division", "open", "--dataset", "foursquare"], "known are gowalla, check-ins, movielens-100k, walks"),
         (["--division", "open", "--teacher-epochs", "0"], "must be above 0"),
         (["--division", "open", "--student-dim", "0"], "sizes must be at least 1"),
         (["--division", "open", "--teacher-dropout", "2"], "dropout probability"),
@@ -293,7 +336,6 @@ def test_settings_without_sense_are_refused(
     assert re.search(message, capsys.readouterr().err)
 
 
-@NEEDS_FACTS
 def test_the_full_profile_says_what_it_expects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other"
     other.mkdir()
@@ -312,12 +354,11 @@ def test_the_full_profile_says_what_it_expects(tmp_path: Path, capsys: pytest.Ca
         assert not (tmp_path / "log.txt").exists()
 
 
-@NEEDS_FACTS
 def test_the_full_profile_reads_its_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One epoch of the full settings on tiny made-up train and test lines, which the loader is told to expect."""
     for name, text in zip(gowalla.PREPARED, made_up.prepared(40, 60), strict=True):
         (tmp_path / name).write_text(text)
-    monkeypatch.setitem(data.DATA_SETS, "full", data.DataSet("gowalla", 40, 61))
+    monkeypatch.setitem(data.DATA_SETS, "gowalla", data.DataSet("gowalla", 40, 61))
     flags = ["--profile", "full", "--data-dir", str(tmp_path), "--log", str(tmp_path / "log.txt"), "--device", "cpu"]
     status = train.main([*flags, "--max-epochs", "1", "--teacher-epochs", "1"])
     log = events(tmp_path / "log.txt")
@@ -326,14 +367,15 @@ def test_the_full_profile_reads_its_layout(tmp_path: Path, monkeypatch: pytest.M
     assert [source["file"] for source in values(log, "data_source")] == ["train.txt", "test.txt"]
 
 
-@NEEDS_FACTS
 @pytest.mark.skipif(importlib.util.find_spec("recbole") is None, reason="needs the package recbole==1.2.1 (its data)")
-def test_the_embedded_profile_reads_movielens_100k(tmp_path: Path) -> None:
-    """One epoch of teacher and student on the real data, and the naive baselines."""
-    flags = ["--log", str(tmp_path / "log.txt"), "--device", "cpu", "--max-epochs", "1", "--teacher-epochs", "1"]
-    train.main(flags)
+def test_movielens_100k_can_be_chosen(tmp_path: Path) -> None:
+    """One epoch of teacher and student on the real data, and the naive baselines; its logs aren't the benchmark's."""
+    epochs = ["--max-epochs", "1", "--teacher-epochs", "1", "--global-batch-size", "4096"]
+    flags = ["--log", str(tmp_path / "log.txt"), "--device", "cpu", *epochs]
+    train.main(["--division", "open", "--dataset", "movielens-100k", *flags])
     log = events(tmp_path / "log.txt")
     assert (values(log, "train_samples"), values(log, "eval_samples")) == ([75_652], [943])
     named = {event["metadata"]["name"]: event["value"] for event in log if event["key"] == "baseline"}
     assert named["popularity"] == pytest.approx(0.104, abs=0.001)
     assert named["recent_items"] == pytest.approx(0.197, abs=0.001)
+    assert [source["name"] for source in values(log, "data_source")] == ["recbole"]

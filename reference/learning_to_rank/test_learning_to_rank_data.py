@@ -1,7 +1,8 @@
-"""Learning to rank: the split, moments, negatives, the loaders and the baselines, on made-up data."""
+"""Learning to rank: the split, moments, negatives, loaders, made-up check-ins and baselines, on made-up data."""
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import io
 from pathlib import Path
@@ -12,8 +13,8 @@ import torch
 
 from reference.common.errors import SetupError
 
-from . import baselines, data, gowalla, made_up, movielens
-from .interactions import newest, numbered
+from . import baselines, check_ins, data, gowalla, made_up, movielens, train
+from .interactions import HELD_OUT, newest, numbered
 
 CPU = torch.device("cpu")
 
@@ -168,6 +169,98 @@ def test_damaged_check_ins_are_named(tmp_path: Path, files: dict[str, str], mess
         gowalla.read(gowalla.files(tmp_path))
 
 
+# ---- made-up check-ins ---------------------------------------------------------------------------------------------
+
+
+def test_check_ins_are_the_same_again_and_other_ones_with_another_seed() -> None:
+    first, again, other = (check_ins.visits(40, check_ins.places(200, 7), seed) for seed in (1, 1, 2))
+    assert all(np.array_equal(one, two) for one, two in zip(first, again, strict=True))
+    assert not np.array_equal(first[1][:20], other[1][:20])
+    assert len({*check_ins.PEOPLES.values()}) == len(check_ins.PEOPLES) == 2
+
+
+def test_check_ins_are_visits_of_different_places() -> None:
+    """Nobody goes anywhere twice, so that nothing held out was trained on; people have FEWEST to MOST visits."""
+    users, items = check_ins.visits(60, check_ins.places(150, 7), 3)
+    assert (np.diff(users) >= 0).all()
+    assert (items.min(), items.max()) >= (1, 100)
+    assert items.max() <= 150
+    counts = np.bincount(users)
+    assert len(counts) == 60
+    assert (counts.min(), counts.max()) >= (check_ins.FEWEST, check_ins.FEWEST + 5)
+    assert counts.max() <= check_ins.MOST
+    assert len(np.unique(users * 1000 + items)) == len(items)
+    held_out = newest(users, 5)
+    training, judged = data.prepare(numbered(users, items, held_out, "x"), 5, CPU)
+    assert not (training.taken & judged.relevant).any()
+
+
+def test_the_way_leads_on_from_the_last_two_places() -> None:
+    """The direction of a step tells that of the next one, which no count of pairs can know."""
+    known = check_ins.places(1500, 4)
+    users, items = check_ins.visits(200, known, 5)
+    where = known.location[items - 1]
+    step = np.diff(where, axis=0)[np.diff(users) == 0]
+    same = (users[2:] == users[:-2])[: len(step) - 1]
+    before, after = step[:-1][same[: len(step) - 1]], step[1:][same[: len(step) - 1]]
+    cosine = (before * after).sum(1) / np.maximum(np.linalg.norm(before, axis=1) * np.linalg.norm(after, axis=1), 1e-9)
+    assert cosine.mean() > 0.15
+
+
+def test_ways_turn_back_at_the_borders() -> None:
+    at, heading = np.array([[0.99, 0.5], [0.5, 0.01], [0.5, 0.5]]), np.array([0.0, -np.pi / 2, 0.0])
+    goal, turned = check_ins.ahead(at, heading)
+    assert goal == pytest.approx(np.array([[0.91, 0.5], [0.5, 0.09], [0.58, 0.5]]))
+    assert turned == pytest.approx([np.pi, np.pi / 2, 0.0])
+
+
+def test_places_are_drawn_by_their_weights() -> None:
+    """Weights 1 : 0 : 3, so a quarter goes to the first column and nobody to the second."""
+    logits = np.log(np.array([[1.0, 0.0, 3.0]]) + 1e-300)
+    logits[0, 1] = -np.inf
+    got = check_ins.drawn(np.repeat(logits, 4000, axis=0), np.random.default_rng(0))
+    shares = np.bincount(got, minlength=3) / 4000
+    assert shares == pytest.approx([0.25, 0, 0.75], abs=0.03)
+    assert shares[1] == 0
+
+
+def test_a_model_sees_visits_and_nothing_of_what_they_were_drawn_from() -> None:
+    """What is trained on holds whole numbers and marks of who took what, and places' numbers say nothing of where.
+
+    Neighbours by number are as far from one another as any two places.
+    """
+    users, items = check_ins.visits(60, check_ins.places(150, 7), 3)
+    training, judged = data.prepare(numbered(users, items, newest(users, 5), "x"), 5, CPU)
+    for part in (training, judged):
+        assert {value.dtype for value in vars(part).values()} <= {torch.int64, torch.bool}
+    location = check_ins.places(2000, 5).location
+    beside = np.linalg.norm(location[1:] - location[:-1], axis=1).mean()
+    anywhere = np.linalg.norm(location - location[np.random.default_rng(6).permutation(2000)], axis=1).mean()
+    assert beside == pytest.approx(anywhere, rel=0.05)
+
+
+@pytest.mark.parametrize("held_out", check_ins.PEOPLES)
+def test_the_embedded_check_ins_are_the_declared_ones(held_out: str) -> None:
+    """Their counts, and that they are sparse as Gowalla is: nearly all pairs of places never follow one another."""
+    settings = dataclasses.replace(train.PROFILES["embedded"], held_out=held_out)
+    expected, facts = (
+        data.expected(settings),
+        train.runs.benchmarks.load(Path(__file__).resolve().parent).profiles["embedded"],
+    )
+    assert expected.name.startswith(facts.dataset)
+    country = check_ins.places(check_ins.PLACES, check_ins.COUNTRY)
+    users, items = check_ins.visits(check_ins.PEOPLE, country, check_ins.PEOPLES[held_out])
+    found = numbered(users, items, newest(users, HELD_OUT), "x")
+    assert (found.n_users, found.n_items) == (expected.users, expected.rows)
+    training, judged = data.prepare(found, 5, CPU)
+    assert len(judged.users) == facts.eval_samples
+    if held_out == "evaluation":
+        assert len(training.users) == facts.train_samples
+    assert 25 < len(training.order) / expected.users < 32
+    assert 25 < len(training.order) / expected.rows < 32
+    assert len(torch.unique(torch.stack(baselines.pairs_apart(training, 1)), dim=1)[0]) < 0.011 * expected.rows**2
+
+
 # ---- baselines -------------------------------------------------------------------------------------------------------
 
 
@@ -184,3 +277,35 @@ def test_baselines_by_hand() -> None:
         pytest.approx([0, 0.5, 0.5, 0]),
     ]
     assert rankings["recent_items"](users, histories)[0].tolist() == pytest.approx([0, 1, 0, 0.5])
+    both, ago = rankings["recent_and_all"](users, torch.tensor([[1, 2], [0, 3]])), baselines.LONG_AGO
+    older = baselines.RECENT_DECAY  # of item 1, with cosines 0, 1, 1/2 to the three, beside item 2's 1, 0, 1/2
+    assert both[0].tolist() == pytest.approx([0, 1 + ago, older + ago, 0.5 + 0.5 * older + ago])
+    assert both[1].tolist() == pytest.approx([0, 0.5 + 0.5 * ago, 0.5 + 0.5 * ago, 0])
+
+
+def test_transitions_by_hand() -> None:
+    """User 0 took 1 2 3, user 1 took 1 2 4, user 2 took 5 2. After 2 came 3 and 4, once each; two after 1, too."""
+    ids = np.array([1, 2, 3, 1, 2, 4, 5, 2])
+    found = numbered(np.array([0, 0, 0, 1, 1, 1, 2, 2]), ids, np.array([False] * 7 + [True]), "x")
+    training, _ = data.prepare(found, 2, CPU)
+    rankings = baselines.rankings(training)
+    users, histories = torch.tensor([0, 1, 2]), torch.tensor([[1, 2], [0, 1], [0, 5]])
+    popularity = [share * baselines.BACK_OFF / 7 for share in (0, 2, 2, 1, 1, 1)]
+    last = [[0, 0, 0, 0.5, 0.5, 0], [0, 0, 1, 0, 0, 0], [0] * 6]  # nothing follows 5: popularity alone
+    got = rankings["last_transition"](users, histories)
+    assert got.tolist() == [pytest.approx([a + b for a, b in zip(row, popularity, strict=True)]) for row in last]
+    both = rankings["transitions_by_position"](users, histories)
+    second = 0.5 * (1 + baselines.POSITION_DECAY)
+    expected = [a + b for a, b in zip([0, 0, 0, second, second, 0], popularity, strict=True)]
+    assert both[0].tolist() == pytest.approx(expected)
+    assert both[1].tolist() == pytest.approx(got[1].tolist())
+
+
+def test_near_visits_by_hand() -> None:
+    """One user took 1 2 3: 2 stands one from both others, 3 two from 1; each was taken once, 2 twice in all."""
+    found = numbered(np.array([0, 0, 0, 1, 1]), np.array([1, 2, 3, 2, 4]), np.array([False] * 4 + [True]), "x")
+    training, _ = data.prepare(found, 2, CPU)
+    got = baselines.rankings(training)["near_visits"](torch.tensor([0, 0]), torch.tensor([[0, 1], [1, 2]]))
+    decay, half = baselines.POSITION_DECAY, 0.5**0.5
+    assert got[0].tolist() == pytest.approx([0, 0, half, decay])
+    assert got[1].tolist() == pytest.approx([0, half, decay * half, half + decay * decay])

@@ -1,6 +1,6 @@
 """Learning to rank: distil a large Caser into a small one, until the small one's precision at 10 reaches the target.
 
-    python -m reference.learning_to_rank.train                                    embedded: MovieLens-100K
+    python -m reference.learning_to_rank.train                                    embedded: made-up check-ins
     python -m reference.learning_to_rank.train --profile smoke                    seconds, on made-up ratings
     python -m reference.learning_to_rank.train --profile full --data-dir DIR      Gowalla, on a GPU
 
@@ -30,12 +30,14 @@ from . import baselines, data, distillation, metric, model, samples
 class Settings:
     """All numbers of a run. The defaults are the full profile's: AIBench's, but for the teacher's epochs."""
 
-    held_out: str = "evaluation"  # what is ranked; validation: a part of the training data, for tuning
+    dataset: str = "gowalla"  # or check-ins, movielens-100k, walks
+    held_out: str = "evaluation"  # what is ranked; validation, for tuning: other check-ins, else a part of training
     global_batch_size: int = 512  # moments a step, of teacher and student
     opt_name: str = "adam"  # for teacher and student
     opt_base_learning_rate: float = 0.001  # the student's; falls to 0 in a straight line over its epochs
     opt_weight_decay: float = 1e-6  # the student's; added to the gradient
-    alone_weight_decay: float = 1e-6  # of the student without a teacher, a baseline
+    alone_learning_rate: float = 0.001  # of the student without a teacher, a baseline
+    alone_weight_decay: float = 1e-6  # its, too
     student_dim: int = 50  # width of the student's embeddings
     student_dropout: float = 0.5  # of what its filters find
     teacher_learning_rate: float = 0.001  # falls to 0 in a straight line
@@ -46,8 +48,12 @@ class Settings:
     history_length: int = 5  # items that the next one is told from
     vertical_filters: int = 2  # of both models
     horizontal_filters: int = 16  # of both models, for each height
+    first_spread: float = 1.0  # standard deviation of the tables' first values, times the width; of both models
     train_negatives: int = 3  # for every item taken, redrawn in each step
     distill_items: int = 10  # length of the teacher's lists
+    distill_crossed: bool = False  # lists at histories beside other users than their own
+    distill_confident: bool = False  # a listed item is a positive as far as the teacher is confident of it
+    distill_negatives: int = 0  # items drawn against each list
     distill_weight: float = 1.0  # of the lists' loss beside that of what was taken
     distill_place_scale: float = 1.0  # places over which a list's weights fall by a factor e
     distill_rank_scale: float = 0.1  # of the difference between the student's and the teacher's place
@@ -59,25 +65,34 @@ class Settings:
 PROFILES = {
     "full": Settings(),
     "embedded": Settings(
-        opt_base_learning_rate=0.02,
-        opt_weight_decay=1e-5,
-        alone_weight_decay=3e-5,  # its best on the validation part, where 1e-5 is the distilled one's
-        student_dim=16,
-        student_dropout=0.1,
-        teacher_learning_rate=0.01,
+        dataset="check-ins",
+        global_batch_size=256,
+        opt_base_learning_rate=0.05,
+        opt_weight_decay=2e-5,
+        alone_learning_rate=0.05,
+        alone_weight_decay=2e-5,
+        student_dim=8,
+        student_dropout=0.0,
+        teacher_learning_rate=0.02,
         teacher_weight_decay=3e-5,
         teacher_dim=32,
-        teacher_dropout=0.2,
-        teacher_epochs=12,
+        teacher_dropout=0.1,
+        teacher_epochs=8,
         horizontal_filters=4,
-        distill_weight=0.5,
+        first_spread=4.0,
+        train_negatives=10,
+        distill_crossed=True,
+        distill_confident=True,
+        distill_negatives=10,
         distill_place_scale=10.0,
-        distill_rank_start_epoch=9,  # never: it was no better on the validation part
-        max_epochs=9,
+        distill_rank_start_epoch=7,  # never
+        max_epochs=7,
     ),
     "smoke": Settings(
+        dataset="walks",
         global_batch_size=64,
         opt_base_learning_rate=0.02,
+        alone_learning_rate=0.02,
         student_dim=8,
         student_dropout=0.1,
         teacher_learning_rate=0.02,
@@ -85,6 +100,9 @@ PROFILES = {
         teacher_dropout=0.1,
         teacher_epochs=4,
         horizontal_filters=4,
+        distill_crossed=True,
+        distill_confident=True,
+        distill_negatives=3,
         distill_rank_start_epoch=1,
         max_epochs=2,
     ),
@@ -97,19 +115,20 @@ def build(run: runs.Run) -> tuple[model.Caser, model.Caser]:
     hp: Settings = run.settings
     if hp.opt_name != "adam" or hp.held_out not in ("evaluation", "validation"):
         raise SetupError(f"known are adam and evaluation or validation, not {hp.opt_name} and {hp.held_out}")
-    counted = (hp.global_batch_size, hp.train_negatives, hp.distill_items, hp.distill_rank_samples)
-    if min(*counted, hp.teacher_epochs, hp.max_epochs) < 1 or min(hp.distill_place_scale, hp.distill_rank_scale) <= 0:
+    counted = hp.global_batch_size, hp.train_negatives, hp.distill_items, hp.distill_rank_samples
+    counted += hp.teacher_epochs, hp.max_epochs
+    if min(*counted, hp.distill_negatives + 1) < 1 or min(hp.distill_place_scale, hp.distill_rank_scale) <= 0:
         raise SetupError("batch size, negatives, items, samples, scales and epochs must be above 0")
-    expected = data.DATA_SETS[run.profile.name]
-    if hp.distill_items > expected.rows - hp.history_length - 2:
-        raise SetupError(
-            f"--distill-items {hp.distill_items}: at most {expected.rows - hp.history_length - 2} are left"
-        )
+    expected = data.expected(hp)
+    if hp.distill_items > (left := expected.rows - hp.history_length - 2):
+        raise SetupError(f"--distill-items {hp.distill_items}: at most {left} are left")
     size = hp.history_length, hp.vertical_filters, hp.horizontal_filters
     try:
         with run.device:
-            teacher = model.Caser(expected.users, expected.rows, hp.teacher_dim, *size, hp.teacher_dropout)
-            student = model.Caser(expected.users, expected.rows, hp.student_dim, *size, hp.student_dropout)
+            teacher, student = (
+                model.Caser(expected.users, expected.rows, dim, *size, dropout, hp.first_spread)
+                for dim, dropout in ((hp.teacher_dim, hp.teacher_dropout), (hp.student_dim, hp.student_dropout))
+            )
     except ValueError as error:
         raise SetupError(f"settings: {error}") from None
     return teacher, student
@@ -136,8 +155,8 @@ def train(run: runs.Run) -> None:
                 pass
             found, _ = metric.evaluate(scorer(teacher), held_out, held_out.batches(EVAL_USERS))
             run.run_log.event(f"teacher_{metric.JUDGED}", found[metric.JUDGED])
-        every = torch.arange(len(train_set.users), device=run.device)
-        lists = distillation.lists(teacher, train_set, run.progress(every.split(LISTED_MOMENTS)), hp.distill_items)
+        every = torch.arange(len(train_set.users), device=run.device).split(LISTED_MOMENTS)
+        lists = distillation.lists(teacher, train_set, run.progress(every), hp, generator)
 
         batches = train_set.batches(hp.global_batch_size, generator)
         steps = hp.max_epochs * len(batches)
@@ -145,7 +164,7 @@ def train(run: runs.Run) -> None:
         for epoch in run.epochs(hp.max_epochs):
             student.train()
             for moments in run.progress(batches):
-                loss = distillation.student_loss(student, train_set, moments, lists[moments], epoch, hp, generator)
+                loss = distillation.student_loss(student, train_set, moments, lists, epoch, hp, generator)
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
@@ -205,14 +224,15 @@ def naive_baselines(run: runs.Run) -> dict[str, float]:
 
 
 def student_alone(run: runs.Run, train_set: data.TrainSet, held_out: data.EvalSet) -> float:
-    """The best precision at 10, over its epochs, of a student that learns alone, with a weight decay of its own."""
+    """The best precision at 10, over its epochs, of a student that learns alone, with settings of its own."""
     hp: Settings = run.settings
     _, student = build(run)
     generator = torch.Generator(run.device).manual_seed(run.seed)
-    settings = hp.opt_base_learning_rate, hp.alone_weight_decay, hp.max_epochs
+    settings = hp.alone_learning_rate, hp.alone_weight_decay, hp.max_epochs
     best = 0.0
-    for _ in learning(run, student, *settings, train_set, generator):
+    for epoch in learning(run, student, *settings, train_set, generator):
         found, _ = metric.evaluate(scorer(student), held_out, held_out.batches(EVAL_USERS))
+        run.run_log.event(f"student_alone_{metric.JUDGED}", found[metric.JUDGED], {"epochs": epoch})
         best = max(best, found[metric.JUDGED])
     return best
 
