@@ -83,10 +83,11 @@ PROFILES = {
         train_negatives=10,
         distill_crossed=True,
         distill_confident=True,
-        distill_negatives=10,
+        distill_negatives=20,
+        distill_weight=4.0,
         distill_place_scale=10.0,
-        distill_rank_start_epoch=7,  # never
-        max_epochs=7,
+        distill_rank_start_epoch=5,  # never
+        max_epochs=5,
     ),
     "smoke": Settings(
         dataset="walks",
