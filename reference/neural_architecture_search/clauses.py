@@ -1,6 +1,6 @@
 """Text of a made-up language whose clauses must be closed as they were opened, for the small profiles.
 
-    G6wouG4tF3yvtfB7xuwszswbwB8pzwouwouboD2tudvgpzwg.
+    F3oG9vrzszswouguzf.H7vrF5rzxvrfzsG8qupyvrvtgh.
 
 A clause begins with a capital letter and a numeral, goes on with as many words (small letters from o on) as the numeral
 says, and ends with the capital's small letter. Clauses stand within clauses, up to DEPTH deep; the words around an
