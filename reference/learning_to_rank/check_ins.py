@@ -76,7 +76,7 @@ def ahead(at: Array, heading: Array) -> tuple[Array, Array]:
 def visits(people: int, known: Places, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Who went where: people (from 0) and places (from 1), one person after the other, each in order of time.
 
-    Sums run element by element in 64 bits, so that every machine draws the same.
+    Everything is computed element by element in 64 bits: another machine's rounding has next to nothing to decide.
 
     Args:
         people: how many.
