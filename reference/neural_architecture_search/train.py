@@ -112,6 +112,7 @@ SMALL = Settings(
 )
 TINY = {"hidden_size": 24, "nodes": 3, "global_batch_size": 16, "shared_steps": 40, "opt_base_learning_rate": 2e-2}
 TINY |= {"max_epochs": 4, "opt_learning_rate_warmup_steps": 10, "search_epochs": 3, "controller_steps": 6}
+TINY |= {"derive_samples": 6}
 PROFILES = {"full": Settings(), "embedded": SMALL, "smoke": Settings(**{**vars(SMALL), **TINY})}
 # controller: the cell that the search finds. random: no search, a random cell is trained alone in every step.
 # random_shared: the search as ever, then a random cell goes on from the shared weights in the place of the derived one.
