@@ -87,7 +87,8 @@ class Log:
 
     `events` holds the records in file order; of a file larger than a block only those whose key the caller asked
     for. `records` counts all. `clean` says that the fast path took every block:
-    each line with the token holds one token and one well-formed record, and no JSON value is NaN or infinite.
+    each line with the token holds one token and one well-formed record, and no JSON value is NaN or infinite. `ascii`
+    says that such a log's records are ASCII.
     A place is where a record stands: its number from 0 in a log of one clean block, else minus its physical line.
     """
 
@@ -99,6 +100,7 @@ class Log:
     records: int = 0
     size: int = 0
     clean: bool = True
+    ascii: bool = True
     _block: bytes | None = None
     _places: list[int] | range = field(default_factory=list)
     _index: dict[int, int] | None = None
@@ -231,6 +233,8 @@ def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list
     if not events and old_formats.TOKEN.search(block):
         log.clean = False
         return old_formats.events(block, first_line, log.faults, begins=not log.records)
+    if log.ascii and not block.isascii():
+        log.ascii = all(map(bytes.isascii, _pattern(block).findall(block)))
     lines = None
     if events and type(events[0]) is PartialEvent:
         lines = _record_lines(block, first_line)
@@ -300,6 +304,11 @@ _decode_whole = msgspec.json.Decoder(WholeEvent).decode_lines
 _decode_partial = msgspec.json.Decoder(PartialEvent).decode_lines
 
 
+def _pattern(text: bytes) -> re.Pattern[bytes]:
+    """What finds each record of a clean text."""
+    return _RECORDS if b"\r" in text else _RECORDS_WITHOUT_RETURNS
+
+
 def _fast(block: bytes) -> list[Event] | None:
     """All records of a block at once, or None where any doubt is left.
 
@@ -307,7 +316,7 @@ def _fast(block: bytes) -> list[Event] | None:
     Either leaves colons in the block that the decoded records do not account for: each member that they hold has
     exactly one, and a colon more than that is a lost member or part of a text.
     """
-    found = (_RECORDS if b"\r" in block else _RECORDS_WITHOUT_RETURNS).findall(block)
+    found = _pattern(block).findall(block)
     if not found:
         return []
     text = b"\n".join(found)
@@ -387,7 +396,7 @@ def _follow_time(
 def _record_start(data: bytes, place: int, records: int) -> int:
     """Where record number `place` of a clean text of `records` begins, sought from the nearer end."""
     if place < records // 2:
-        return next(islice(_RECORDS.finditer(data), place, None)).start()
+        return next(islice(_pattern(data).finditer(data), place, None)).start()
     start = len(data)
     for _ in range(records - place):
         start = data.rfind(TOKEN, 0, start)
@@ -405,7 +414,7 @@ def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
 def _record_lines(data: bytes, line: int) -> list[int]:
     """Physical line of each record of a clean text whose first line is numbered `line`."""
     lines, position, returns = [], 0, b"\r" in data
-    for match in _RECORDS.finditer(data):
+    for match in _pattern(data).finditer(data):
         start = match.start()
         line += _line_ends(data, position, start, returns)
         lines.append(line)

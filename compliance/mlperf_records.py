@@ -29,7 +29,6 @@ FIXED_RECORDS_BEFORE = (3, 1)
 """Rounds before this one keep records that cannot be copied with changes: their merging of metrics raises."""
 
 _OLD_LINE = re.compile(r":::MLL ([0-9.]+) ([A-Za-z0-9_]+) ?:\s+(.+)")
-_CLEAN_RECORDS = re.compile(rb":::MLLOG [^\r\n]*")
 
 
 class Unreadable(Exception):
@@ -119,7 +118,7 @@ def official_records(log: Log, ruleset: Ruleset) -> Records:
 
     Records whose key is not text are counted and not kept: no rule can name them.
     """
-    if ruleset.version != OLD_VERSION and log.clean and _ascii(log):
+    if ruleset.version != OLD_VERSION and log.clean and log.ascii:  # latin-1 and UTF-8 give the same texts
         return Records(log.events, log.records, ruleset, log)
     keep = ruleset.keys if log.size > BLOCK_BYTES else None
     read = _old_record if ruleset.version == OLD_VERSION else _record
@@ -143,14 +142,6 @@ def official_records(log: Log, ruleset: Ruleset) -> Records:
     records = Records(items, count, ruleset)
     records.errors = errors
     return records
-
-
-def _ascii(log: Log) -> bool:
-    """Whether the clean log's records are ASCII, so that latin-1 and UTF-8 give the same texts."""
-    if log.size > BLOCK_BYTES:
-        return bool(getattr(log, "ascii", True))
-    data = log.data
-    return data.isascii() or b"".join(_CLEAN_RECORDS.findall(data)).isascii()
 
 
 def _token_lines(log: Log, token: str) -> Iterator[tuple[int, str]]:

@@ -14,6 +14,7 @@ from mlperf_logging.compliance_checker import mlp_compliance
 from benchmarks import agreement, made_up
 from compliance import loglines, mlperf
 from compliance import mlperf_grammar as grammar
+from compliance.mlperf_records import official_records
 from compliance.mlperf_sheets import SheetError, available, ruleset
 
 RULESETS = list(available())
@@ -340,3 +341,14 @@ def test_a_long_record_takes_time_linear_in_its_length():
     started = time.process_time()
     assert mlperf.judge(loglines.parse(record), ruleset("mlperf-5.1")).valid is False
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize("padding", [0, loglines.BLOCK_BYTES])
+def test_texts_beyond_ascii_are_read_as_the_official_reader_does(padding):
+    """It opens logs as latin-1, whatever their size."""
+    member = {"time_ms": 5, "event_type": "POINT_IN_TIME", "namespace": "", "key": "submission_org", "value": "Ü"}
+    line = ":::MLLOG " + json.dumps({**member, "metadata": {"file": "a.py", "lineno": 1}}, ensure_ascii=False)
+    log = loglines.parse((line + "\n").encode() + b"other text\n" * (padding // 11 + 1) + line.encode())
+    assert log.clean and log.events[0].value == "Ü"
+    records = official_records(log, ruleset("mlperf-5.1"))
+    assert [record.value for record in records.items] == ["Ü".encode().decode("latin-1")] * 2

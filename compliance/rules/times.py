@@ -81,10 +81,10 @@ def time_runs_backwards(run: Run) -> Iterator[Finding]:
     """
     steps = run.back_steps
     if steps:
-        worst = max(steps, key=lambda step: step.size_ms)
-        total = len(steps)
-        if isinstance(steps, BackSteps):
-            worst, total = steps.worst or worst, steps.total
+        if isinstance(steps, BackSteps) and steps.worst is not None:
+            worst, total = steps.worst, steps.total
+        else:
+            worst, total = max(steps, key=lambda step: step.size_ms), len(steps)
         times = "once" if total == 1 else f"{total} times"
         text = f"time runs backwards {times}, at most by {worst.size_ms} ms"
         yield Finding(text, run.log.line_at(worst.place), f"at least {worst.before_ms}", str(worst.time_ms))
