@@ -16,7 +16,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +23,6 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
-
-import msgspec
 
 from compliance import old_formats
 from compliance.careful import (
@@ -36,20 +33,15 @@ from compliance.careful import (
     Fault,
     Faults,
     PartialEvent,
-    WholeEvent,
     careful,
     untyped,
 )
+from compliance.fast import fast, pattern
 from compliance.positions import Positions
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
 """So many line numbers are worked out one by one before those of all records are."""
-
-_BEGINNING = rb":::(?:MLLOG |[ \t]*(?=(?i:MLLOG)))"
-"""The token, or the colons of one that only looks like it: what follows those is no JSON, and so never overlooked."""
-_RECORDS = re.compile(_BEGINNING + rb"([^\r\n]*)")
-_RECORDS_WITHOUT_RETURNS = re.compile(_BEGINNING + rb"(.*)")  # where no line ends in a carriage return; faster by far
 
 
 @dataclass(frozen=True)
@@ -226,7 +218,7 @@ def _joined(places: list[int] | range, more: Sequence[int]) -> list[int]:
 
 def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list[Event], Sequence[int]]:
     """The records of a block and their places, by the fast path if it can be taken."""
-    events = _fast(block)
+    events = fast(block)
     if events is None:
         log.clean = False
         return careful(block, first_line, log.faults)
@@ -234,7 +226,7 @@ def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list
         log.clean = False
         return old_formats.events(block, first_line, log.faults, begins=not log.records)
     if log.ascii and not block.isascii():
-        log.ascii = all(map(bytes.isascii, _pattern(block).findall(block)))
+        log.ascii = all(map(bytes.isascii, pattern(block).findall(block)))
     lines = None
     if events and type(events[0]) is PartialEvent:
         lines = _record_lines(block, first_line)
@@ -300,81 +292,6 @@ def _from_utf16(log: Log, data: bytes) -> bytes:
 
 
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_decode_whole = msgspec.json.Decoder(WholeEvent).decode_lines
-_decode_partial = msgspec.json.Decoder(PartialEvent).decode_lines
-
-
-def _pattern(text: bytes) -> re.Pattern[bytes]:
-    """What finds each record of a clean text."""
-    return _RECORDS if b"\r" in text else _RECORDS_WITHOUT_RETURNS
-
-
-def _fast(block: bytes) -> list[Event] | None:
-    """All records of a block at once, or None where any doubt is left.
-
-    The decoder keeps only the last of several members of the same name, and takes a token inside a text for text.
-    Either leaves colons in the block that the decoded records do not account for: each member that they hold has
-    exactly one, and a colon more than that is a lost member or part of a text.
-    """
-    found = _pattern(block).findall(block)
-    if not found:
-        return []
-    text = b"\n".join(found)
-    try:
-        if not text.isascii():
-            text.decode()
-        events = _decoded(text)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
-    if len(events) != len(found):
-        return None
-    colons = text.count(b":")
-    if colons == _members(events):
-        return events
-    # Rarely: texts with colons, or objects in objects. An escaped colon would count on one side only.
-    doubtful = TOKEN in text or b"\\u" in text or colons != _colons(events)
-    return None if doubtful else events
-
-
-def _decoded(text: bytes) -> list[Any]:
-    try:
-        return _decode_whole(text)
-    except msgspec.DecodeError:
-        return _decode_partial(text)
-
-
-def _own_members(events: list[Any]) -> int:
-    """How many members the records themselves have."""
-    if type(events[0]) is WholeEvent:
-        return 6 * len(events)
-    return sum([4 + (event.event_type != "") + (event.namespace is not None) for event in events])
-
-
-def _members(events: list[Any]) -> int:
-    """How many members the records have, with those of their metadata and of values that are objects."""
-    sizes = [
-        len(event.metadata) + len(event.value) if type(event.value) is dict else len(event.metadata) for event in events
-    ]
-    return _own_members(events) + sum(sizes)
-
-
-def _colons(events: list[Any]) -> int:
-    """How many colons the records were written with: one for each member, at any depth, and those in texts."""
-    total = _own_members(events)
-    stack: list[Any] = []
-    for event in events:
-        stack += (event.key, event.event_type, event.namespace, event.metadata, event.value)
-    while stack:
-        item = stack.pop()
-        if type(item) is str:
-            total += item.count(":")
-        elif type(item) is dict:
-            total += len(item)
-            stack += item
-            stack += item.values()
-        elif type(item) is list:
-            stack += item
-    return total
 
 
 def _follow_time(
@@ -396,7 +313,7 @@ def _follow_time(
 def _record_start(data: bytes, place: int, records: int) -> int:
     """Where record number `place` of a clean text of `records` begins, sought from the nearer end."""
     if place < records // 2:
-        return next(islice(_pattern(data).finditer(data), place, None)).start()
+        return next(islice(pattern(data).finditer(data), place, None)).start()
     start = len(data)
     for _ in range(records - place):
         start = data.rfind(TOKEN, 0, start)
@@ -414,7 +331,7 @@ def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
 def _record_lines(data: bytes, line: int) -> list[int]:
     """Physical line of each record of a clean text whose first line is numbered `line`."""
     lines, position, returns = [], 0, b"\r" in data
-    for match in _pattern(data).finditer(data):
+    for match in pattern(data).finditer(data):
         start = match.start()
         line += _line_ends(data, position, start, returns)
         lines.append(line)

@@ -8,6 +8,7 @@ import pytest
 
 from compliance import loglines
 from compliance.careful import Faults, careful
+from compliance.fast import fast
 from compliance.loglines import parse
 
 
@@ -309,7 +310,7 @@ def test_number_beyond_a_floats_range_is_found_wherever_it_is():
 )
 def test_colons_in_texts_and_objects_in_objects_are_read_fast(value):
     text = b"\n".join([record("a", value), record("b:c", value, metadata={"path": "x:y", "more": {"a": {"b": ":"}}})])
-    events = loglines._fast(text)
+    events = fast(text)
     assert events is not None
     assert events[0].value == events[1].value == value
 
@@ -382,7 +383,7 @@ def test_what_the_fast_path_takes_the_careful_one_takes_alike():
     taken = 0
     for _ in range(6000):
         text = mutated(rng)
-        events = loglines._fast(text)
+        events = fast(text)
         if events is not None:
             faults = Faults()
             expected, _ = careful(text, 1, faults)
