@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from compliance import benchmarks
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = sorted(path.parent for path in ROOT.glob("reference/*/benchmark.toml"))
 
@@ -27,3 +29,21 @@ def test_a_copy_of_the_folder_under_another_name_works(folder, tmp_path):
     events = [json.loads(line.partition(":::MLLOG ")[2]) for line in lines if ":::MLLOG " in line]
     assert [event["value"] for event in events if event["key"] == "submission_benchmark"] == ["renamed"]
     assert [event["metadata"]["status"] for event in events if event["key"] == "run_stop"] == ["success"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_evidence_is_ten_seeds_judged_by_todays_target(folder):
+    """A run succeeded if its last evaluation reaches the target; none before it does. Nearly every seed got there."""
+    facts = benchmarks.load(folder / "benchmark.toml")["embedded"]
+    seeds, reached = [], 0
+    for path in (folder / "evidence" / "embedded").glob("result_*.txt"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        events = [json.loads(line.partition(":::MLLOG ")[2]) for line in lines if ":::MLLOG " in line]
+        seeds += [event["value"] for event in events if event["key"] == "seed"]
+        *before, last = [event["value"] for event in events if event["key"] == "eval_accuracy"]
+        (status,) = [event["metadata"]["status"] for event in events if event["key"] == "run_stop"]
+        assert not any(map(facts.reaches, before)), path.name
+        assert facts.reaches(last) == (status == "success"), path.name
+        reached += status == "success"
+    assert sorted(seeds) == list(range(1, 11))
+    assert reached >= 9
