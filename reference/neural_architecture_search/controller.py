@@ -71,18 +71,21 @@ class Controller(nn.Module):
 class Teacher:
     """REINFORCE with a moving baseline: makes the cells likelier that get more reward than cells did before."""
 
-    def __init__(self, controller: Controller, rate: float, baseline_decay: float, entropy_weight: float) -> None:
+    def __init__(self, controller: Controller, rate: float, baseline_decay: float) -> None:
         self.controller = controller
         self.optimizer = torch.optim.Adam(controller.parameters(), lr=rate)
-        self.baseline_decay, self.entropy_weight = baseline_decay, entropy_weight
+        self.baseline_decay = baseline_decay
         self.baseline: float | None = None  # the first rewards' mean, then a moving one
 
-    def learn(self, rewards: Tensor, log_probabilities: Tensor, entropies: Tensor) -> None:
-        """One step, from the rewards (count,) of drawn cells and what the controller said of them."""
+    def learn(self, rewards: Tensor, log_probabilities: Tensor, entropies: Tensor, entropy_weight: float) -> None:
+        """One step, from the rewards (count,) of drawn cells and what the controller said of them.
+
+        entropy_weight: what a nat of entropy counts beside the reward, see search.entropy_weight.
+        """
         mean = float(rewards.mean())
         if self.baseline is None:
             self.baseline = mean
-        loss = -((rewards - self.baseline) * log_probabilities + self.entropy_weight * entropies).mean()
+        loss = -((rewards - self.baseline) * log_probabilities + entropy_weight * entropies).mean()
         self.baseline = self.baseline_decay * self.baseline + (1 - self.baseline_decay) * mean
         self.optimizer.zero_grad()
         loss.backward()

@@ -11,8 +11,23 @@ from .controller import Controller, Teacher
 from .model import SharedModel
 
 
+def entropy_weight(epoch: int, first: float, zero_epoch: int) -> float:
+    """Of the controller's updates in this epoch, from 1: `first`, and if `zero_epoch` is not 0 a fall in a line, from
+    there through 0 at that epoch down to minus `first`.
+
+    Above 0 it keeps the controller open; below, the controller narrows down, however little the rewards differ.
+    """
+    return first * (max(-1.0, 1 - epoch / zero_epoch) if zero_epoch else 1.0)
+
+
 def teach(
-    teacher: Teacher, count: int, net: SharedModel, reader: data.Reader, lengths: Tensor, reward_scale: float
+    teacher: Teacher,
+    count: int,
+    net: SharedModel,
+    reader: data.Reader,
+    lengths: Tensor,
+    reward_scale: float,
+    entropy_weight: float,
 ) -> float:
     """One update of the controller from `count` cells that it draws. Returns their decisions' mean entropy in nats.
 
@@ -24,7 +39,7 @@ def teach(
     streams = piece[0][1].shape[1]
     values = [metric.evaluate(net, cell, piece, streams, lengths).perplexity for cell in cells]
     rewards = log_probabilities.new_tensor([reward_scale / value for value in values])
-    teacher.learn(rewards, log_probabilities, entropies)
+    teacher.learn(rewards, log_probabilities, entropies, entropy_weight)
     return float(entropies.detach().mean())
 
 

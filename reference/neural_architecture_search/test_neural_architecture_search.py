@@ -1,4 +1,4 @@
-"""Neural architecture search: cells, controller, metric, symbols and tables by hand, and the full model's size.
+"""Neural architecture search: cells, metric, symbols and tables by hand, and the full model's size.
 
 All text here is made up.
 """
@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from . import baselines, cell, data, drawing, metric, search, train, units
 from .cell import Cell
-from .controller import Controller, Teacher
 from .model import SharedModel, follow
 
 TANH, RELU, SIGMOID, IDENTITY = range(4)
@@ -175,65 +174,6 @@ def test_the_average_follows() -> None:
     torch.testing.assert_close(one.embedding.detach(), expected)
     follow(one, other, 0.0)
     assert torch.equal(one.embedding, other.embedding)
-
-
-# ---- the controller --------------------------------------------------------------------------------------------------
-
-
-def test_a_cell_is_drawn_as_often_as_its_probability_says() -> None:
-    torch.manual_seed(0)
-    controller = Controller(3, 8, temperature=1.0, tanh_constant=2.5)
-    with torch.no_grad():
-        controller.function_scores.weight.mul_(30)  # far from even
-        controller.read_score.weight.mul_(30)
-        cells, log_p, entropy = controller(20_000)
-    said = dict(zip(cells, log_p.exp().tolist(), strict=True))
-    counts = Counter(cells)
-    assert len(counts) > 60
-    assert sum(said.values()) == pytest.approx(1, abs=0.02)
-    for chosen, count in counts.most_common(10):
-        assert count / 20_000 == pytest.approx(said[chosen], rel=0.25)
-    assert float(entropy.mean()) == pytest.approx(-float(log_p.mean()), abs=0.05)
-
-
-def test_reinforce_finds_the_rewarded_cells() -> None:
-    """Reward for a first node of tanh and a third that reads the second: both become likely, and the entropy falls."""
-    torch.manual_seed(1)
-    controller = Controller(3, 16, temperature=5.0, tanh_constant=2.5)
-    teacher = Teacher(controller, rate=2e-2, baseline_decay=0.9, entropy_weight=1e-4)
-    before = float(controller(100)[2].detach().mean())
-    for _ in range(120):
-        cells, log_p, entropy = controller(8)
-        rewards = torch.tensor([float(c.functions[0] == TANH) + float(c.reads[1] == 1) for c in cells])
-        teacher.learn(rewards, log_p, entropy)
-    cells, _, after = controller(200)
-    assert sum(c.functions[0] == TANH for c in cells) > 150
-    assert sum(c.reads[1] == 1 for c in cells) > 170
-    assert float(after.detach().mean()) < before - 1
-
-
-def test_the_baseline_moves() -> None:
-    teacher = Teacher(Controller(1, 4, 5.0, 2.5), rate=0.0, baseline_decay=0.9, entropy_weight=0.0)
-    for reward in (2.0, 4.0):
-        _, log_p, entropy = teacher.controller(2)
-        teacher.learn(torch.full((2,), reward), log_p, entropy)
-    assert teacher.baseline == pytest.approx(0.9 * 2 + 0.1 * 4)
-
-
-def test_the_derived_cell_is_the_best_of_those_drawn() -> None:
-    torch.manual_seed(2)
-    net, controller = SharedModel(6, 8, 3, 25.0), Controller(3, 8, 5.0, 2.5)
-    with torch.no_grad():
-        net.embedding.mul_(4)
-    lengths = torch.ones(6, dtype=torch.long)
-    pieces = list(data.once(torch.randint(6, (200,)), 4, 10))
-    torch.manual_seed(7)
-    chosen, value = search.derive(controller, 12, net, pieces, lengths)
-    torch.manual_seed(7)
-    cells = controller(12)[0]
-    values = {c: metric.evaluate(net, c, pieces, 4, lengths).perplexity for c in cells}
-    assert len(set(values.values())) > 6
-    assert value == min(values.values()) == values[chosen]
 
 
 # ---- metric ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Neural architecture search (AIBench component 17): find a recurrent cell with ENAS and train it to its target.
+"""Neural architecture search (AIBench component 17): find a recurrent cell with ENAS, good under the shared weights.
 
 python -m reference.neural_architecture_search.train                            embedded: a made-up language
 python -m reference.neural_architecture_search.train --profile smoke            seconds, on less of it
@@ -6,8 +6,8 @@ python -m reference.neural_architecture_search.train --profile full --data-dir D
 python -m reference.neural_architecture_search.train --samples DIR              also draws the cell that was found
 
 Epoch-based. An epoch is one round of ENAS's two phases: `shared_steps` steps of the shared weights on the training
-text, going on where the round before stopped, then `controller_steps` updates of the controller. After the search's
-last epoch the derived cell alone is trained on, from the weights that it shared.
+text, going on where the round before stopped, then `controller_steps` updates of the controller. Then a cell is
+derived and judged under the weights of that moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ if not __package__:  # run as a script: python reference/<task>/train.py
     __package__ = f"reference.{Path(__file__).resolve().parent.name}"
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from reference.common import runs
@@ -41,7 +41,7 @@ class Settings:
 
     text: str = "penn-treebank"  # or clauses, the made-up language, or wikipedia
     held_out: str = "evaluation"  # what is judged; validation: another text, to tune on
-    cell_choice: str = "controller"  # or random, random_shared: cells drawn evenly from all, see CELL_CHOICES
+    cell_choice: str = "controller"  # or uniform, random: controls, see CELL_CHOICES
     vocab_size: int = 10_000  # symbols: words, or characters and merged pairs of them
     hidden_size: int = 1000  # of the embedding, of each node and of the state
     nodes: int = 12  # of a cell
@@ -63,14 +63,14 @@ class Settings:
     global_batch_size: int = 64  # streams that the training text is read in
     max_sequence_length: int = 35  # symbols of each stream a step; no gradient goes further back
     shared_steps: int = 400  # of the shared weights in an epoch
-    search_epochs: int = 150  # the last epoch in which cells are drawn
     controller_size: int = 100  # width of its LSTM
     controller_start_epoch: int = 1  # the first epoch with its phase
     controller_steps: int = 2000  # its updates in an epoch
     controller_batch_size: int = 1  # cells an update
     controller_learning_rate: float = 3.5e-4  # of Adam
     controller_baseline_decay: float = 0.95  # of the moving mean of rewards
-    controller_entropy_weight: float = 1e-4  # of the entropy beside the reward
+    controller_entropy_weight: float = 1e-4  # of the entropy beside the reward, see search.entropy_weight
+    controller_entropy_zero_epoch: int = 0  # where that weight has fallen to 0, and goes on falling; 0: it stays
     controller_temperature: float = 5.0  # divides its scores
     controller_tanh_constant: float = 2.5  # bounds them
     reward_scale: float = 80.0  # the reward is this over a perplexity
@@ -92,44 +92,48 @@ SMALL = Settings(
     opt_name="adam",
     opt_base_learning_rate=1e-2,
     opt_weight_decay=0.0,
+    opt_gradient_clip_norm=0.5,
     opt_learning_rate_warmup_steps=100,
     lr_decay_start_epoch=18,
     lr_decay_factor=0.85,
     max_sequence_length=32,
     shared_steps=100,
-    search_epochs=6,
     controller_size=64,
     controller_start_epoch=2,
     controller_steps=16,
     controller_batch_size=8,
     controller_learning_rate=5e-3,
     controller_baseline_decay=0.9,
-    controller_entropy_weight=5e-3,
+    controller_entropy_weight=0.1,
+    controller_entropy_zero_epoch=6,
+    controller_temperature=2.5,
+    controller_tanh_constant=5.0,
     reward_scale=20.0,
     derive_samples=20,
     derive_pieces=4,
-    max_epochs=28,
+    max_epochs=24,
 )
 TINY = {"hidden_size": 24, "nodes": 3, "global_batch_size": 16, "shared_steps": 40, "opt_base_learning_rate": 2e-2}
-TINY |= {"max_epochs": 4, "opt_learning_rate_warmup_steps": 10, "search_epochs": 3, "controller_steps": 6}
-TINY |= {"derive_samples": 6}
+TINY |= {"max_epochs": 4, "opt_learning_rate_warmup_steps": 10, "controller_steps": 6, "derive_samples": 6}
+TINY |= {"controller_entropy_zero_epoch": 2}
 PROFILES = {"full": Settings(), "embedded": SMALL, "smoke": Settings(**{**vars(SMALL), **TINY})}
-# controller: the cell that the search finds. random: no search, a random cell is trained alone in every step.
-# random_shared: the search as ever, then a random cell goes on from the shared weights in the place of the derived one.
-CELL_CHOICES = ("controller", "random", "random_shared")
+# What is judged. controller: the derived cell. uniform: a random cell, after the same search with a controller that is
+# never taught, so that cells are drawn evenly. random: the same cell, trained alone in every step, without a search.
+CELL_CHOICES = ("controller", "uniform", "random")
 EVAL_STREAMS = 128  # that a text is evaluated in, each from an empty state on
-RANDOM_CELLS = 10  # whose median perplexity is logged where the search ends
+RANDOM_CELLS = 10  # that are evaluated beside the judged one; drawn by the seed
 NGRAM_ORDERS = {"penn-treebank": 4, "clauses": 9, "wikipedia": 7}
 
 
 def build(run: runs.Run, hp: Settings) -> tuple[SharedModel, Controller, torch.optim.Optimizer]:
     """The shared weights, the controller and the former's optimizer. Raises SetupError for settings without sense."""
     if hp.opt_name not in ("adam", "sgd") or hp.cell_choice not in CELL_CHOICES:
-        known = f"adam, sgd; {', '.join(CELL_CHOICES)}"
-        raise runs.SetupError(f"known are {known}; not {hp.opt_name} and {hp.cell_choice}")
-    counts = (hp.global_batch_size, hp.max_sequence_length, hp.shared_steps, hp.search_epochs, hp.max_epochs)
+        raise runs.SetupError(f"known are adam, sgd; {', '.join(CELL_CHOICES)}; not {hp.opt_name} and {hp.cell_choice}")
+    counts = (hp.global_batch_size, hp.max_sequence_length, hp.shared_steps, hp.max_epochs)
     if min(*counts, hp.controller_batch_size, hp.derive_samples, hp.derive_pieces) < 1:
         raise runs.SetupError("counts of streams, symbols, steps, epochs, samples and pieces must be at least 1")
+    if hp.controller_entropy_zero_epoch < 0:
+        raise runs.SetupError(f"--controller-entropy-zero-epoch must be 0 or more: {hp.controller_entropy_zero_epoch}")
     start = hp.dropout_symbols, hp.dropout_inputs, hp.dropout_outputs, hp.gate_bias
     try:
         net = SharedModel(hp.vocab_size, hp.hidden_size, hp.nodes, hp.max_state_norm, *start).to(run.device)
@@ -155,20 +159,16 @@ def train(run: runs.Run) -> data.Texts:
     hp: Settings = run.settings
     net, controller, optimizer = build(run, hp)
     average = deepcopy(net).requires_grad_(False)  # what is evaluated
-    teacher = Teacher(
-        controller, hp.controller_learning_rate, hp.controller_baseline_decay, hp.controller_entropy_weight
-    )
-    drawn = search.random_cells(RANDOM_CELLS, hp.nodes, run.seed)
+    teacher = Teacher(controller, hp.controller_learning_rate, hp.controller_baseline_decay)
+    drawn = search.random_cells(1 + RANDOM_CELLS, hp.nodes, run.seed)
+    searching, teaching = hp.cell_choice != "random", hp.cell_choice == "controller"
 
     with run.timed():
         texts = data.load(run)
         reader = data.Reader(texts.train, hp.global_batch_size, hp.max_sequence_length)
         reward_reader = data.Reader(texts.reward, hp.global_batch_size, hp.max_sequence_length)
         state, step, cell = net.start_state(hp.global_batch_size), 0, drawn[0]
-        if hp.cell_choice != "controller":
-            run.log("random_cell", str(cell))
         for epoch in run.epochs(hp.max_epochs):
-            searching = hp.cell_choice != "random" and epoch <= hp.search_epochs
             for following, text in run.progress(reader.pieces(hp.shared_steps), total=hp.shared_steps):
                 step += 1
                 if searching:
@@ -185,39 +185,48 @@ def train(run: runs.Run) -> data.Texts:
             if not math.isfinite(loss.item()):  # weights that are NaN stay so
                 raise runs.SetupError(f"training diverged in epoch {epoch}: the loss of {cell} is {loss.item()}")
 
-            if searching and (epoch >= hp.controller_start_epoch or run.rehearsing):
+            if teaching and (epoch >= hp.controller_start_epoch or run.rehearsing):
+                bonus = search.entropy_weight(epoch, hp.controller_entropy_weight, hp.controller_entropy_zero_epoch)
+                given = average, reward_reader, texts.lengths, hp.reward_scale, bonus
                 for _ in range(1 if run.rehearsing else hp.controller_steps):
-                    entropy = search.teach(
-                        teacher, hp.controller_batch_size, average, reward_reader, texts.lengths, hp.reward_scale
-                    )
+                    entropy = search.teach(teacher, hp.controller_batch_size, *given)
                 run.log("controller_entropy", entropy)
             with run.evaluation():
                 if searching:
                     pieces = list(reward_reader.pieces(hp.derive_pieces))
                     cell, chosen_at = search.derive(controller, hp.derive_samples, average, pieces, texts.lengths)
-                    run.log("validation_perplexity", chosen_at)
                     run.log("derived_cell", str(cell))
-                held_out = run.progress(data.once(texts.held_out, EVAL_STREAMS, hp.max_sequence_length))
-                score = metric.evaluate(average, cell, held_out, EVAL_STREAMS, texts.lengths)
-                run.log("bits_per_symbol", score.nats / score.symbols / math.log(2))
-                if searching and (epoch == hp.search_epochs or run.profile.reached(score.perplexity)):
-                    run.log("random_cell_perplexity", median_perplexity(average, drawn, texts, hp.max_sequence_length))
-                    cell = drawn[0] if hp.cell_choice == "random_shared" else cell
-                reached = run.reached(score.perplexity, score.symbols)
+                    run.log("validation_perplexity", chosen_at)
+                reached = judge(run, average, cell, drawn, texts)
             if reached:
                 break
     if run.samples_dir is not None:
-        drawing.write(run.samples_dir / f"{run.profile.name}_seed{run.seed}.svg", cell)
+        drawing.write(run.samples_dir / f"{run.profile.name}_seed{run.seed}.svg", cell if teaching else drawn[0])
     return texts
 
 
-def median_perplexity(net: SharedModel, cells: Sequence[search.Cell], texts: data.Texts, steps: int) -> float:
-    """The median over `cells` of their perplexity on the judged text, all under the weights of `net`."""
-    found = []
-    for cell in cells:
-        pieces = data.once(texts.held_out, EVAL_STREAMS, steps)
-        found.append(metric.evaluate(net, cell, pieces, EVAL_STREAMS, texts.lengths).perplexity)
-    return statistics.median(found)
+def judge(run: runs.Run, net: SharedModel, cell: search.Cell, drawn: Sequence[search.Cell], texts: data.Texts) -> bool:
+    """Whether the derived `cell` reaches the target under the weights of `net`; in a control the first of `drawn`.
+
+    The rest of `drawn` goes beside it, on the same text under the same weights: their median and the best are logged.
+    """
+    choice = run.settings.cell_choice
+    pieces = list(data.once(texts.held_out, EVAL_STREAMS, run.settings.max_sequence_length))
+
+    def score(one: search.Cell, shown: Iterable[tuple[Tensor, Tensor]] = pieces) -> metric.Score:
+        return metric.evaluate(net, one, shown, EVAL_STREAMS, texts.lengths)
+
+    judged = score(cell if choice == "controller" else drawn[0], run.progress(pieces))
+    run.log("bits_per_symbol", judged.nats / judged.symbols / math.log(2))
+    if choice != "random":  # there the weights are shared by no cells
+        others = [score(one).perplexity for one in run.progress(drawn[1:])]
+        run.log("random_cell_perplexity", statistics.median(others))
+        run.log("random_cell_best_perplexity", min(others))
+    if choice != "controller":
+        run.log("random_cell", str(drawn[0]))
+    if choice == "uniform":
+        run.log("derived_cell_perplexity", score(cell).perplexity)
+    return run.reached(judged.perplexity, judged.symbols)
 
 
 def naive_baselines(run: runs.Run, texts: data.Texts) -> dict[str, float]:
