@@ -35,7 +35,7 @@ docs: $(VENV)/.ready
 agreement: $(VENV)/.ready
 	$(RUN) -m benchmarks.agreement $(LOGS) $(if $(TRUTH),--truth $(TRUTH))
 
-$(VENV)/.ready: requirements.txt requirements-data.txt requirements-dev.txt setup.py pyproject.toml
+$(VENV)/.ready: requirements.txt requirements-data.txt requirements-dev.txt setup.py pyproject.toml $(wildcard compliance/native/*)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet -r requirements-dev.txt
 	$(VENV)/bin/python -m pip install --quiet --no-deps -r requirements-data.txt

@@ -7,7 +7,7 @@
 import re
 from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "([^"]+)"', (HERE / "compliance/__init__.py").read_text(encoding="utf-8")).group(1)
@@ -22,10 +22,15 @@ setup(
     python_requires=">=3.10",
     packages=["runlog", *find_packages(include=["compliance", "compliance.*", "reference", "reference.*"])],
     package_dir={"runlog": "logging/runlog"},
+    ext_modules=[  # the checker does without it where it cannot be compiled, more slowly
+        Extension(
+            "compliance._scan", ["compliance/native/scan.c"], depends=["compliance/native/record.h"], optional=True
+        )
+    ],
     package_data={
         "reference": ["*/benchmark.toml", "*/rcps.json", "*/README.md"],
         "runlog": ["py.typed"],
-        "compliance": ["py.typed"],
+        "compliance": ["py.typed", "_scan.pyi", "native/*"],
     },
     install_requires=[
         "mlperf-logging>=4.1.39",

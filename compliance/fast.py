@@ -14,7 +14,8 @@ _BEGINNING = rb":::(?:MLLOG |[ \t]*(?=(?i:MLLOG)))"
 _RECORDS = re.compile(_BEGINNING + rb"([^\r\n]*)")
 _RECORDS_WITHOUT_RETURNS = re.compile(_BEGINNING + rb"(.*)")  # where no line ends in a carriage return; faster by far
 
-_decode_whole = msgspec.json.Decoder(WholeEvent).decode_lines
+decode_whole = msgspec.json.Decoder(WholeEvent).decode_lines
+"""The records in a text of one record a line."""
 _decode_partial = msgspec.json.Decoder(PartialEvent).decode_lines
 
 
@@ -52,7 +53,7 @@ def fast(block: bytes) -> list[Event] | None:
 
 def _decoded(text: bytes) -> list[Any]:
     try:
-        return _decode_whole(text)
+        return decode_whole(text)
     except msgspec.DecodeError:
         return _decode_partial(text)
 

@@ -6,9 +6,10 @@ more: other programs' output before, after and between the records, several reco
 returns, NUL and non-UTF-8 bytes, lines of many megabytes, records cut off in the middle. The reader takes all of it,
 in time linear in the input. What it cannot take becomes a `Fault` with its physical line; nothing is left out silently.
 
-Two paths give the same result. The fast one decodes all records of a block at once and holds for blocks in which
-every token starts one well-formed record up to the end of its line. Any doubt sends the block to the careful path,
-record by record.
+Three paths give the same result. The fastest (`scanned.py`) finds and checks all records of a block in compiled code
+and decodes those that are asked for; the fast one (`fast.py`) decodes all of them at once. Both hold for blocks in
+which every token starts one well-formed record up to the end of its line. Any doubt sends the block to the next path,
+in the end to the careful one, record by record.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import gzip
 import io
 import os
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from compliance import old_formats
 from compliance.careful import (
@@ -37,15 +38,15 @@ from compliance.careful import (
     untyped,
 )
 from compliance.fast import fast, pattern
-from compliance.positions import Positions
+from compliance.positions import Positions, take, times_of
+from compliance.scanned import Scanned, scan
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
 """So many line numbers are worked out one by one before those of all records are."""
 
 
-@dataclass(frozen=True)
-class BackStep:
+class BackStep(NamedTuple):
     """A record whose time is earlier than that of the record before it; times in milliseconds."""
 
     place: int
@@ -69,7 +70,7 @@ class BackSteps(list[BackStep]):
         self.total += 1
         if self.total <= MOST_FAULTS:
             super().append(step)
-        if self.worst is None or step.size_ms > self.worst.size_ms:
+        if self.worst is None or step.before_ms - step.time_ms > self.worst.size_ms:
             self.worst = step
 
 
@@ -86,7 +87,7 @@ class Log:
 
     path: str
     open: Callable[[], IO[bytes]]
-    events: list[Event] = field(default_factory=list)
+    events: Sequence[Event] = field(default_factory=list)
     faults: Faults = field(default_factory=Faults)
     back_steps: BackSteps = field(default_factory=BackSteps)
     records: int = 0
@@ -94,7 +95,7 @@ class Log:
     clean: bool = True
     ascii: bool = True
     _block: bytes | None = None
-    _places: list[int] | range = field(default_factory=list)
+    _places: Sequence[int] = field(default_factory=list)
     _index: dict[int, int] | None = None
     _record_lines: list[int] | None = None
     _lines_asked: int = 0
@@ -114,10 +115,15 @@ class Log:
 
     def line(self, event: Event) -> int:
         """Physical line of `event` (from 1); 0 if it is not of this log. Worked out on first use."""
-        if self._index is None:
-            self._index = {id(e): place for e, place in zip(self.events, self._places, strict=True)}
+        if self._index is None or (isinstance(self.events, Scanned) and id(event) not in self._index):
+            self._index = self._indexed()
         place = self._index.get(id(event))
         return 0 if place is None else self.line_at(place)
+
+    def _indexed(self) -> dict[int, int]:
+        if isinstance(self.events, Scanned):
+            return self.events.given()
+        return {id(event): place for event, place in zip(self.events, self._places, strict=True)}
 
     def line_at(self, place: int) -> int:
         """Physical line of the record numbered `place` (from 0); a negative place is a line already known."""
@@ -126,10 +132,13 @@ class Log:
         if self._record_lines is None and self._lines_asked < FEW_LINES:
             self._lines_asked += 1
             data = self.data
-            start = _record_start(data, place, self.records)
+            if isinstance(self.events, Scanned):
+                start = self.events.starts()[place]
+            else:
+                start = _record_start(data, place, self.records)
             return 1 + _line_ends(data, 0, start, b"\r" in data)
         if self._record_lines is None:
-            self._record_lines = _record_lines(self.data, 1)
+            self._record_lines = _lines_at(self.data, 1, _starts(self.data))
         return self._record_lines[place]
 
 
@@ -181,62 +190,75 @@ def _is_gzip(file: IO[bytes]) -> bool:
     return magic == b"\x1f\x8b"
 
 
+PlacesOf = Callable[[Sequence[int]], Sequence[int]]
+"""The places of the records of a block with these numbers."""
+
+
 def _read(log: Log, keep: Keep | None) -> Log:
     last_ms: int | float | None = None
     first_line = 1
     kept: Collection[str] | None = None
+    held: list[Event] = []
+    held_places: list[int] = []
+    log.events, log._places = held, held_places
     for block, whole in _blocks(log):
         log.size += len(block)
-        events, places = _records(log, block, whole, first_line)
-        if not whole:
-            first_line += _line_ends(block, 0, len(block), b"\r" in block)
+        events, places_of = _records(log, block, whole, first_line)
         log.records += len(events)
         if events:
-            last_ms = _follow_time(events, places, last_ms, log.back_steps)
-        if kept is None and whole:
-            log.events, log._places = events, places if isinstance(places, range) else list(places)
-        elif kept is None:
-            log.events += events
-            log._places = _joined(log._places, places)
-            if keep is not None and log.records == len(events):
-                kept = keep(log)
-                if kept is not None:
-                    log.events, log._places = [], []
-                    log.__dict__.pop("positions", None)
-        if kept is not None:
-            few = [(event, place) for event, place in zip(events, places, strict=True) if event.key in kept]
-            log.events += [event for event, _ in few]
-            log._places = _joined(log._places, [place for _, place in few])
+            last_ms = _follow_time(events, places_of, last_ms, log.back_steps)
+        if whole:
+            log.events, log._places = events, places_of(range(len(events)))
+            return log
+        if keep is not None and first_line == 1:
+            log.events = events
+            kept = keep(log)
+            log.events = held
+            log.__dict__.pop("positions", None)
+        first_line += _line_ends(block, 0, len(block), b"\r" in block)
+        where = range(len(events)) if kept is None else Positions(events).of_all(kept)
+        held += take(events, where)
+        held_places += places_of(where)
     return log
 
 
-def _joined(places: list[int] | range, more: Sequence[int]) -> list[int]:
-    known = places if isinstance(places, list) else list(places)
-    known += more
-    return known
-
-
-def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[list[Event], Sequence[int]]:
-    """The records of a block and their places, by the fast path if it can be taken."""
+def _records(log: Log, block: bytes, whole: bool, first_line: int) -> tuple[Sequence[Event], PlacesOf]:
+    """The records of a block, by the fastest path that can be taken, and what gives their places."""
+    scanned = scan(block)
+    if scanned:
+        log._block = block if whole else None
+        return scanned, _itself if whole else _lines_of(block, first_line, scanned.starts)
     events = fast(block)
-    if events is None:
+    if events is None or (not events and old_formats.TOKEN.search(block)):
         log.clean = False
-        return careful(block, first_line, log.faults)
-    if not events and old_formats.TOKEN.search(block):
-        log.clean = False
-        return old_formats.events(block, first_line, log.faults, begins=not log.records)
+        if events is None:
+            slow, places = careful(block, first_line, log.faults)
+        else:
+            slow, places = old_formats.events(block, first_line, log.faults, begins=not log.records)
+        return slow, lambda where: [places[number] for number in where]
     if log.ascii and not block.isascii():
         log.ascii = all(map(bytes.isascii, pattern(block).findall(block)))
-    lines = None
     if events and type(events[0]) is PartialEvent:
-        lines = _record_lines(block, first_line)
-        for event, line in zip(events, lines, strict=True):
+        for event, line in zip(events, _lines_at(block, first_line, _starts(block)), strict=True):
             if not event.event_type:
                 log.faults.append(untyped(line))
-    if whole:
-        log._block = block
-        return events, range(len(events))
-    return events, [-line for line in lines or _record_lines(block, first_line)]
+    log._block = block if whole else None
+    return events, _itself if whole else _lines_of(block, first_line, lambda: _starts(block))
+
+
+def _itself(where: Sequence[int]) -> Sequence[int]:
+    """The places of a log of one clean block: they are the records' numbers."""
+    return where
+
+
+def _lines_of(block: bytes, first_line: int, starts: Callable[[], Sequence[int]]) -> PlacesOf:
+    """The places of one clean block of several, whose records begin at `starts`."""
+
+    def places_of(where: Sequence[int]) -> Sequence[int]:
+        begins = starts()
+        return [-line for line in _lines_at(block, first_line, [begins[number] for number in where])]
+
+    return places_of
 
 
 def _blocks(log: Log) -> Iterator[tuple[bytes, bool]]:
@@ -295,19 +317,40 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def _follow_time(
-    events: Sequence[Event], places: Sequence[int], last: int | float | None, out: BackSteps
+    events: Sequence[Event], places_of: PlacesOf, last: int | float | None, out: BackSteps
 ) -> int | float | None:
     """Note each record that is earlier than the one before it, and return the last time; `last` is that before."""
-    times = [event.time_ms for event in events]
+    times = times_of(events)
+    if isinstance(events, Scanned):
+        first = [0] if last is not None and times[0] < last else []  # type: ignore[operator]
+        steps = {number: times[number - 1] if number else last for number in first + events.steps}
+        last = times[-1]
+    else:
+        steps, last = _steps(times, last)
+    for number, place in zip(steps, places_of(list(steps)), strict=True) if steps else ():
+        out.append(BackStep(place, steps[number], times[number]))  # type: ignore[arg-type]
+    return last
+
+
+def _steps(
+    times: Sequence[int | float | None], last: int | float | None
+) -> tuple[dict[int, int | float | None], int | float | None]:
+    """Of each record that is earlier than the one before it the number, with that one's time; and the last time."""
     if None not in times and (last is None or times[0] >= last) and times == sorted(times):  # type: ignore[operator, type-var]
-        return times[-1]
-    for time_ms, place in zip(times, places, strict=True):
+        return {}, times[-1]
+    steps: dict[int, int | float | None] = {}
+    for number, time_ms in enumerate(times):
         if time_ms is None:
             continue
         if last is not None and time_ms < last:
-            out.append(BackStep(place, last, time_ms))
+            steps[number] = last
         last = time_ms
-    return last
+    return steps, last
+
+
+def _starts(data: bytes) -> list[int]:
+    """Where each record of a clean text begins."""
+    return [match.start() for match in pattern(data).finditer(data)]
 
 
 def _record_start(data: bytes, place: int, records: int) -> int:
@@ -328,12 +371,11 @@ def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
     return ends
 
 
-def _record_lines(data: bytes, line: int) -> list[int]:
-    """Physical line of each record of a clean text whose first line is numbered `line`."""
+def _lines_at(data: bytes, line: int, starts: Iterable[int]) -> list[int]:
+    """Physical line of each of `starts`, which ascend, in a text whose first line is numbered `line`."""
     lines, position, returns = [], 0, b"\r" in data
-    for match in pattern(data).finditer(data):
-        start = match.start()
+    for start in starts:
         line += _line_ends(data, position, start, returns)
         lines.append(line)
-        position = match.end()
+        position = start
     return lines

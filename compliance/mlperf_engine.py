@@ -5,12 +5,18 @@ Which tests run, in which order, on what state, and which message they leave: al
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import Any, NamedTuple
 
 from compliance.mlperf_grammar import Action, Merge, Test, test
 from compliance.mlperf_records import Records
 from compliance.mlperf_sheets import Rule, Sheet
+from compliance.positions import take
+from compliance.scanned import Scanned
+
+MANY = 8
+"""From so many records of one key on, their tests are tried all at once first."""
 
 
 class Crash(Exception):
@@ -62,12 +68,13 @@ class SheetRun:
         self.asked.append((config, self.position))
 
     def _rules(self) -> None:
-        """All records whose key has a rule, in the order of the file."""
-        rules, plain, items, s, ask = self.sheet.rules, self.sheet.plain, self.records.items, self.s, self._ask
+        """All records whose key has a rule, in the order of the file, but for keys of which all records pass anyway."""
+        rules, plain, s, ask = self.sheet.rules, self.sheet.plain, self.s, self._ask
         seen: set[str] = set()
         passing: dict[str, int] = {}
-        for position in self.records.of_keys(rules):
-            record = items[position]
+        keys = (rules.keys() & self.records.counts.keys()) - self._passed()
+        positions = self.records.of_keys(keys)
+        for position, record in zip(positions, self._records(keys, positions), strict=True):
             key = record.key
             if key not in plain:
                 self._full(rules[key], record, position, seen, passing)
@@ -90,6 +97,23 @@ class SheetRun:
             if not count:
                 text = rules[key].at_least_one_text.strip()
                 self.lasting.append(Note("atleast_one_check", key, text, self.records.positions(key)[-1]))
+
+    def _records(self, keys: set[str], positions: list[int]) -> list[Any]:
+        """The records of `keys`, which stand at `positions`; of many that no rule looks into only the times."""
+        items, counts = self.records.items, self.records.counts
+        timed = [key for key in keys if key in self.sheet.timed and counts[key] >= MANY]
+        return items.take_timed(positions, timed) if timed and isinstance(items, Scanned) else take(items, positions)
+
+    def _passed(self) -> set[str]:
+        """The keys with many records that all pass a test which looks at nothing else, so that it has no effect."""
+        items, counts, free = self.records.items, self.records.counts, self.sheet.free
+        found = set()
+        for key in free.keys() & counts.keys():
+            if counts[key] >= MANY:
+                with contextlib.suppress(Exception):
+                    if free[key](take(items, self.records.positions(key))):
+                        found.add(key)
+        return found
 
     def _full(self, rule: Rule, record: Any, position: int, seen: set[str], passing: dict[str, int]) -> None:
         """One record by a rule with all its parts; `seen` holds the keys met, `passing` counts ATLEAST_ONE_CHECK."""
@@ -157,7 +181,7 @@ class SheetRun:
     def _several(self, key: str) -> None:
         """EXACTLY_ONE of a key that occurs several times: a warning as long as all values are equal."""
         positions = self.records.positions(key)
-        values = [self.records.items[position].value for position in positions]
+        values = [record.value for record in take(self.records.items, positions)]
         found = len(positions)
         if values.count(values[0]) == found:
             self.warnings[key] = Note("req", key, ["EXACTLY_ONE", found, ""], positions[1])

@@ -13,6 +13,7 @@ What a text may name: `v` (the record's value and metadata), `ll` (the record it
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import math
@@ -284,6 +285,37 @@ def test(texts: tuple[str, ...], record: bool = True) -> Test:
     bodies: list[ast.expr] = [admit.visit(tree) for tree in trees]
     body = bodies[0] if len(bodies) == 1 else ast.BoolOp(ast.And(), bodies)
     compiled: Test = _function("lambda _e, s: None", body)
+    return compiled
+
+
+@functools.cache
+def names(texts: tuple[str, ...]) -> frozenset[str]:
+    """The names that `texts` use; none of those that are not valid Python."""
+    found: set[str] = set()
+    for text in texts:
+        with contextlib.suppress(SyntaxError, ValueError):
+            found.update(node.id for node in ast.walk(ast.parse(text.strip())) if isinstance(node, ast.Name))
+    return frozenset(found)
+
+
+@functools.cache
+def test_of_all(texts: tuple[str, ...]) -> Callable[[list[Any]], bool] | None:
+    """One function of records that is true where all `texts` are for each.
+
+    None where a text names the state `s` or is not valid Python. Raises as `test`.
+    """
+    if "s" in names(texts):
+        return None
+    try:
+        trees = [ast.parse(text.strip(), mode="eval").body for text in texts]
+    except (SyntaxError, ValueError):
+        return None
+    admit = _Admit(record=True, action=False)
+    bodies: list[ast.expr] = [admit.visit(tree) for tree in trees]
+    each = bodies[0] if len(bodies) == 1 else ast.BoolOp(ast.And(), bodies)
+    loop = ast.comprehension(ast.Name("_e", ast.Store()), ast.Name("_es", ast.Load()), [], 0)
+    body = ast.Call(ast.Name("all", ast.Load()), [ast.ListComp(each, [loop])], [])
+    compiled: Callable[[list[Any]], bool] = _function("lambda _es: None", body)
     return compiled
 
 

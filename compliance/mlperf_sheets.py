@@ -15,6 +15,7 @@ import importlib.util
 import math
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,6 +44,12 @@ class Rule:
     at_least_one_text: str = ""
     before: Action | None = None
     after: Action | None = None
+    after_text: str = ""
+
+    @property
+    def opens_records(self) -> bool:
+        """Whether tests or the statements after them look at a record's value or metadata."""
+        return "v" in grammar.names((*self.texts, self.after_text))
 
     @property
     def idle(self) -> bool:
@@ -69,13 +76,17 @@ class Sheet:
     """One rule sheet, compiled.
 
     `names` are all keys it lists, in its order; `rules` those with something to evaluate; `plain` the parts of those
-    rules that are only tests and statements for every record of a key; `groups` are keys of which one must occur.
+    rules that are only tests and statements for every record of a key; `free` of those that are only tests and look at
+    nothing but the record the test of many records at once; `timed` the keys of those rules that look at no value and
+    no metadata; `groups` are keys of which one must occur.
     """
 
     name: str
     names: tuple[str, ...] = ()
     rules: dict[str, Rule] = field(default_factory=dict)
     plain: dict[str, tuple[Test | None, Action | None, Rule]] = field(default_factory=dict)
+    free: dict[str, Callable[[list[Any]], bool]] = field(default_factory=dict)
+    timed: frozenset[str] = frozenset()
     requirements: tuple[Requirement, ...] = ()
     groups: tuple[frozenset[str], ...] = ()
     begin: Action | Merge | None = None
@@ -264,12 +275,18 @@ def _sheet(path: str, name: str) -> Sheet:
         names=tuple(keys),
         rules={key: rule for key, rule in rules.items() if not rule.idle},
         plain={key: (rule.passes, rule.after, rule) for key, rule in rules.items() if rule.plain and not rule.idle},
+        free={key: many for key, rule in rules.items() if (many := _free(rule)) is not None},
+        timed=frozenset(key for key, rule in rules.items() if rule.plain and not rule.idle and not rule.opens_records),
         requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, name))),
         groups=_groups(keys, name),
         begin=_compiled(lambda: grammar.begin(begin["CODE"]), name, "BEGIN") if "CODE" in begin else None,
         end_before=_compiled(lambda: grammar.action(end["PRE"], record=False), name, "END") if "PRE" in end else None,
         end_texts=end_texts,
     )
+
+
+def _free(rule: Rule) -> Callable[[list[Any]], bool] | None:
+    return grammar.test_of_all(rule.texts) if rule.plain and rule.passes and rule.after is None else None
 
 
 def _rule(body: dict[str, Any], key: str, name: str) -> Rule:
@@ -290,6 +307,7 @@ def _rule(body: dict[str, Any], key: str, name: str) -> Rule:
         at_least_one_text=some[0] if some else "",
         before=_compiled(lambda: grammar.action(before[0]), name, key) if before else None,
         after=_compiled(lambda: grammar.action(after[0]), name, key) if after else None,
+        after_text=after[0] if after else "",
     )
 
 

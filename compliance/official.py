@@ -7,6 +7,7 @@ judged without the records that it fails on, so that every other breach is still
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from compliance import mlperf
@@ -18,7 +19,7 @@ MOST_REMOVED = 20
 _OF_THE_READER = ("parse_errors", "no_lines", "no_config")
 
 
-def breaches(log: Log, official: Any, ruleset: Any, events: list[Event] | None = None) -> list[Any]:
+def breaches(log: Log, official: Any, ruleset: Any, events: Sequence[Event] | None = None) -> list[Any]:
     """The messages of the official rules on `log`, or on `events` of it.
 
     Where lines of the log are damaged, the records that could be read are judged instead of those that the official
@@ -39,7 +40,7 @@ def refusal(official: Any, found: list[Any]) -> str | None:
     return None
 
 
-def _repaired(log: Log, ruleset: Any, events: list[Event]) -> list[Any]:
+def _repaired(log: Log, ruleset: Any, events: Sequence[Event]) -> list[Any]:
     for _ in range(MOST_REMOVED):
         official = mlperf.judge_records(Records(events, log.records, ruleset, log), ruleset)
         if official.valid is not None or official.crash_line is None:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from compliance.scanned import Scanned
+
 
 class _Places(dict[str, Sequence[int]]):
     """Where the records of each key are, of keys with less than a quarter of them; others when asked for."""
@@ -25,18 +27,41 @@ class _Places(dict[str, Sequence[int]]):
         return places
 
 
+class _AllPlaces(dict[str, Sequence[int]]):
+    """Where the records of each key are."""
+
+    def __missing__(self, key: str) -> Sequence[int]:
+        return ()
+
+
 class Positions:
     """Where in `events` (records with a `key`) those of each key are."""
 
     def __init__(self, events: Sequence[Any]) -> None:
-        keys = [event.key for event in events]
-        self.counts = Counter(keys)
-        """How many records there are of each key, the keys in the order of first appearance."""
-        self._places = _Places(keys, self.counts)
+        self._places: dict[str, Sequence[int]]
+        if isinstance(events, Scanned):
+            self._places = _AllPlaces(events.places)
+            self.counts = Counter({key: len(places) for key, places in events.places.items()})
+        else:
+            keys = [event.key for event in events]
+            self.counts = Counter(keys)
+            self._places = _Places(keys, self.counts)
+        # counts: how many records there are of each key, the keys in the order of first appearance
         self.of = self._places.__getitem__
         """Where the records of a key are; empty for one that the log does not have."""
 
     def of_all(self, keys: Collection[str]) -> list[int]:
         """Where the records of any of `keys` are, in file order."""
-        places = self._places
-        return sorted([place for key in keys if key in self.counts for place in places[key]])
+        places, counts = self._places, self.counts
+        found = [places[key] for key in keys if key in counts]
+        return list(found[0]) if len(found) == 1 else sorted([place for some in found for place in some])
+
+
+def take(events: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    """The records of `events` that stand at `places`."""
+    return events.take(places) if isinstance(events, Scanned) else [events[place] for place in places]
+
+
+def times_of(events: Sequence[Any]) -> Sequence[int | float | None]:
+    """`time_ms` of each of `events`."""
+    return events.times if isinstance(events, Scanned) else [event.time_ms for event in events]

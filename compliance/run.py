@@ -7,7 +7,7 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cached_property
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeGuard
 from compliance.benchmarks import Facts
 from compliance.careful import Event, short
 from compliance.loglines import BackStep, Log
-from compliance.positions import Positions
+from compliance.positions import Positions, take, times_of
 from compliance.rule import Finding
 
 Milliseconds = int | Decimal
@@ -91,13 +91,13 @@ class Run:
     refuses a log of which every readable record is fine.
     """
 
-    def __init__(self, log: Log, events: list[Event], facts: Facts | None, *, suite: bool = True) -> None:
+    def __init__(self, log: Log, events: Sequence[Event], facts: Facts | None, *, suite: bool = True) -> None:
         self.log = log
         self.path = log.path
         self.events = events
         self.facts = facts or Facts(benchmark="")
         self.known = facts is not None
-        self.parts: list[list[Event]] = [events]
+        self.parts: list[Sequence[Event]] = [events]
         self.profile_names: Mapping[str, Collection[str]] | None = None
         self.official_messages: list[Any] = []
         self.official_warnings: list[Any] = []
@@ -116,9 +116,20 @@ class Run:
 
     def of(self, *keys: str) -> list[Event]:
         """All records with one of `keys`, in file order."""
-        if len(keys) == 1:
-            return [self.events[i] for i in self._indices(keys[0])]
-        return [self.events[i] for i in self._positions.of_all(keys)]
+        return take(self.events, self.places(*keys))
+
+    def count(self, key: str) -> int:
+        """How many records have `key`."""
+        return self._positions.counts.get(key, 0)
+
+    def places(self, *keys: str) -> Sequence[int]:
+        """Where the records with one of `keys` stand among the run's records, ascending."""
+        return self._indices(keys[0]) if len(keys) == 1 else self._positions.of_all(keys)
+
+    @cached_property
+    def times(self) -> Sequence[int | float | None]:
+        """`time_ms` of each of the run's records."""
+        return times_of(self.events)
 
     def first(self, key: str) -> Event | None:
         """The first record with `key`."""
@@ -187,14 +198,19 @@ class Run:
     def fingerprint(self) -> str:
         """The same text for logs of the same run: equal times but for one constant shift, and equal evaluations.
 
-        Looked at are the records that rules ask for. The seed and whose log it is do not matter. Empty for a log
-        without a clock, about which nothing can be said.
+        Looked at are the times of the first records of the clock's keys and of all evaluations, or of all records that
+        rules ask for where there is no evaluation. The seed and whose log it is do not matter. Empty for a log without
+        a clock, about which nothing can be said.
         """
         if self.start is None:
             return ""
-        places = self._positions.of_all(MODEL_KEYS)
-        times = [self.events[index].time_ms for index in places]
-        zero = next((time for time in times if time is not None), 0)
+        places = self._indices(self.facts.quality_key)
+        if places:
+            places = [*places, *(place for key in CLOCK_KEYS if (place := self.index(key)) is not None)]
+        else:
+            places = self._positions.of_all(MODEL_KEYS)
+        every, zero = self.times, self.start.time_ms or 0
+        times = [every[place] for place in places]
         shifted = tuple([-1 if time is None else time - zero for time in times])
         values = tuple([-math.inf if e.value is None else e.value for e in self.evaluations])
         return f"{len(times)}-{hash(shifted) & _64_BITS:016x}-{hash(values) & _64_BITS:016x}"
@@ -204,14 +220,12 @@ class Run:
     @cached_property
     def start(self) -> Event | None:
         """`run_start`, if there is exactly one."""
-        starts = self.of("run_start")
-        return starts[0] if len(starts) == 1 else None
+        return self.first("run_start") if self.count("run_start") == 1 else None
 
     @cached_property
     def stop(self) -> Event | None:
         """`run_stop`, if there is exactly one."""
-        stops = self.of("run_stop")
-        return stops[0] if len(stops) == 1 else None
+        return self.first("run_stop") if self.count("run_stop") == 1 else None
 
     @cached_property
     def status(self) -> str | None:
@@ -243,7 +257,7 @@ class Run:
         """
         first, last, earliest, latest = self._window
         placed = first is not None and first < index and (last is None or index < last)
-        time = self.events[index].time_ms
+        time = self.times[index]
         if self.facts.untimed_evaluations or time is None or earliest is None or latest is None:
             return placed
         if placed:
@@ -266,13 +280,21 @@ class Run:
     @cached_property
     def evaluations(self) -> list[Evaluation]:
         """Every record of the judged quality (`eval_accuracy`, in some rounds `eval_error`), in file order."""
-        result = []
-        events, inside = self.events, self.inside
-        for index in self._indices(self.facts.quality_key):
-            event = events[index]
-            value = float(event.value) if finite(event.value) else None
-            result.append(Evaluation(event, value, inside(index)))
-        return result
+        places = self._indices(self.facts.quality_key)
+        events = take(self.events, places)
+        inside = [True] * len(places) if self._all_inside(places) else map(self.inside, places)
+        values = [float(event.value) if finite(event.value) else None for event in events]
+        return list(map(Evaluation, events, values, inside))
+
+    def _all_inside(self, places: Sequence[int]) -> bool:
+        """Whether it is plain that all records at `places`, which ascend, lie within the clock."""
+        first, last, earliest, latest = self._window
+        if not places or first is None or last is None or not first < places[0] <= places[-1] < last:
+            return False
+        times = [time for place in places if (time := self.times[place]) is not None]
+        if earliest is None or latest is None or len(times) < len(places):
+            return False
+        return earliest - SKEW_MS <= min(times) and max(times) <= latest + SKEW_MS
 
     @cached_property
     def counted(self) -> list[Evaluation]:
@@ -314,7 +336,7 @@ class Run:
         return self.reached.progress(self.progress_unit) if self.reached and self.converged else None
 
 
-def split_runs(log: Log) -> list[list[Event]]:
+def split_runs(log: Log) -> list[Sequence[Event]]:
     """The records of each run in a log.
 
     A new run begins where a record that belongs to the head of a log (`init_start`, `submission_…`) follows a
@@ -323,7 +345,7 @@ def split_runs(log: Log) -> list[list[Event]]:
     starts = log.positions.of("run_start")
     if len(starts) < 2:
         return [log.events]
-    parts: list[list[Event]] = []
+    parts: list[Sequence[Event]] = []
     begin, running = 0, False
     heads: set[str] = set()
     for index, event in enumerate(log.events):

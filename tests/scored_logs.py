@@ -52,7 +52,8 @@ def ssd(path, seed, minutes, *, status="success", accuracy=0.35, shift=0, batch=
         record(stop - 3 - seed, "block_stop", first_epoch_num=1),
         record(stop - 3 - seed, "epoch_stop", epoch_num=1),
     ]
-    lines += [record(stop - 2, "eval_start", epoch_num=1), record(stop - 2, "eval_accuracy", accuracy, epoch_num=1)]
+    evaluated = stop - 2 - seed
+    lines += [record(evaluated, "eval_start", epoch_num=1), record(evaluated, "eval_accuracy", accuracy, epoch_num=1)]
     lines += [record(stop - 1, "eval_stop", epoch_num=1), record(stop, "run_stop", status=status)]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

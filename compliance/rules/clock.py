@@ -82,12 +82,13 @@ def init_record_repeated(run: Run) -> Iterator[Finding]:
 
 def _repeated(run: Run, *keys: str) -> Iterator[Finding]:
     for key in keys:
-        events = run.of(key)
-        if len(events) > 1:
+        count = run.count(key)
+        if count > 1:
+            events = [run.events[place] for place in run.places(key)[:4]]
             lines = [str(run.line(event)) for event in events]
-            shown = ", ".join(lines[:-1]) + f" and {lines[-1]}" if len(lines) <= 4 else f"{', '.join(lines[:3])}, ..."
+            shown = ", ".join(lines[:-1]) + f" and {lines[-1]}" if count <= 4 else f"{', '.join(lines[:3])}, ..."
             hint = "only one process writes clock records"
-            yield run.at(events[1], f"{key} comes {len(events)} times (lines {shown})", "once", f"lines {shown}", hint)
+            yield run.at(events[1], f"{key} comes {count} times (lines {shown})", "once", f"lines {shown}", hint)
 
 
 @rule("C003", source=SOURCE)
@@ -108,7 +109,7 @@ def clock_out_of_order(run: Run) -> Iterator[Finding]:
         run_start
         run_stop status=success
     """
-    present = [key for key in CLOCK_KEYS if len(run.of(key)) == 1]
+    present = [key for key in CLOCK_KEYS if run.count(key) == 1]
     for before, after in zip(present, present[1:], strict=False):
         a, b = run.first(before), run.first(after)
         if (run.index(before) or 0) > (run.index(after) or 0):

@@ -180,8 +180,9 @@ def benchmarks_differ(results: ResultSet) -> Iterator[Finding]:
 def same_log_twice(results: ResultSet) -> Iterator[Finding]:
     """No two logs of a set tell of the same run.
 
-    Two logs are of the same run if they have as many records, with the same evaluations, and the times of all records
-    are the same but for one constant shift: no two trainings take the same milliseconds from record to record.
+    Two logs are of the same run if they have the same evaluations, and the times of these and of the clock are the same
+    but for one constant shift: no two trainings take the same milliseconds from evaluation to evaluation. In logs
+    without evaluations the times of all records that rules ask for are compared.
 
     Fails::
 

@@ -16,7 +16,8 @@ CONVERGENCE = "rules.md#reference-convergence-points"
 def same_log_in_two_sets(submission: Submission) -> Iterator[Finding]:
     """No log is submitted for two systems or benchmarks.
 
-    Two logs tell of the same run if all their records are the same but for the seed and for one constant shift of time.
+    Two logs tell of the same run if their evaluations are the same, and the times of these and of the clock, too, but
+    for one constant shift.
 
     Fails::
 

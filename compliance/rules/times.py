@@ -1,8 +1,7 @@
 """T: the times of records."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from compliance.careful import Event
 from compliance.loglines import BackSteps
 from compliance.rule import Finding, rule
 from compliance.run import CLOCK_KEYS, SKEW_MS, Run
@@ -29,7 +28,7 @@ def clock_time_implausible(run: Run) -> Iterator[Finding]:
 
         run_start
     """
-    yield from _implausible(run, run.of(*CLOCK_KEYS, run.facts.quality_key))
+    yield from _implausible(run, run.places(*CLOCK_KEYS, run.facts.quality_key))
 
 
 @rule("T006", source=SOURCE, suite_only=True)
@@ -46,18 +45,23 @@ def time_implausible(run: Run) -> Iterator[Finding]:
         seed 1
     """
     clock = (*CLOCK_KEYS, run.facts.quality_key)
-    yield from _implausible(run, [event for event in run.events if event.key not in clock])
+    yield from _implausible(run, run.places(*(key for key in run.keys if key not in clock)))
 
 
-def _implausible(run: Run, events: list[Event]) -> Iterator[Finding]:
-    wrong = [e for e in events if e.time_ms is not None and not EARLIEST_MS <= e.time_ms < LATEST_MS]
-    if wrong:
+def _implausible(run: Run, places: Sequence[int]) -> Iterator[Finding]:
+    times = [time for place in places if (time := run.times[place]) is not None]
+    if times and not EARLIEST_MS <= min(times) <= max(times) < LATEST_MS:
+        wrong = [e for place in places if not _plausible((e := run.events[place]).time_ms)]
         value = wrong[0].time_ms or 0
         unit = next((u for u, factor in _UNITS if EARLIEST_MS <= value * factor < LATEST_MS), None)
         hint = f"these look like {unit}" if unit else ""
         more = f" (the first of {len(wrong)} records)" if len(wrong) > 1 else ""
         text = f"time_ms of {wrong[0].key} is no plausible time{more}"
         yield run.at(wrong[0], text, "milliseconds since 1970", str(value), hint)
+
+
+def _plausible(time: int | float | None) -> bool:
+    return time is None or EARLIEST_MS <= time < LATEST_MS
 
 
 @rule("T002", source=SOURCE, severity="warning")
