@@ -12,6 +12,7 @@ CPU time of a whole `python -m compliance.check` on one log. Printed as a Markdo
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import resource
@@ -91,6 +92,7 @@ def sample(folder: Path, number: int) -> list[Path]:
 
 def measure(paths: list[Path], name: str, repeat: int) -> dict[str, float]:
     """CPU seconds of each way, and wall-clock seconds of the last two."""
+    gc.freeze()  # as the command does
     ruleset = mlperf.ruleset(name)
     checker = Checker(all_rules(), resolve(name))
     ways: dict[str, Callable[[], object]] = {

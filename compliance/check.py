@@ -8,6 +8,7 @@ official verdict of an MLPerf round instead.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         chosen, left_out = _choose(rules, options.select, options.ignore)
         ruleset = None if options.ruleset == AUTO else resolve(options.ruleset)
         checker = Checker(chosen, ruleset, options.partial, observe=observe_submission)
+        gc.freeze()  # what is loaded by now stays: the garbage collector need not look at it again and again
         with progress_bar(options.format == "text") as progress:
             report = checker.check([Path(path) for path in options.paths], options.jobs, progress)
     except (FactsError, RulesetError, FileNotFoundError, _CallError) as error:

@@ -46,6 +46,10 @@ FEW_LINES = 3
 """So many line numbers are worked out one by one before those of all records are."""
 
 
+PlacesOf = Callable[[Sequence[int]], Sequence[int]]
+"""The places of the records of a block with these numbers."""
+
+
 class BackStep(NamedTuple):
     """A record whose time is earlier than that of the record before it; times in milliseconds."""
 
@@ -66,12 +70,18 @@ class BackSteps(list[BackStep]):
         self.total = 0
         self.worst: BackStep | None = None
 
-    def append(self, step: BackStep) -> None:
-        self.total += 1
-        if self.total <= MOST_FAULTS:
-            super().append(step)
-        if self.worst is None or step.before_ms - step.time_ms > self.worst.size_ms:
-            self.worst = step
+    def add(self, steps: list[BackStep], places_of: PlacesOf) -> None:
+        """Add steps whose `place` is still the record's number in its block."""
+        sizes = [before_ms - time_ms for _, before_ms, time_ms in steps]
+        largest = steps[sizes.index(max(sizes))]
+        kept = steps[: max(0, MOST_FAULTS - self.total)]
+        if places_of is not _itself:
+            places = places_of([step.place for step in kept])
+            kept = [step._replace(place=place) for step, place in zip(kept, places, strict=True)]
+        self += kept
+        self.total += len(steps)
+        if self.worst is None or largest.size_ms > self.worst.size_ms:
+            self.worst = largest._replace(place=places_of([largest.place])[0])
 
 
 @dataclass
@@ -188,10 +198,6 @@ def _is_gzip(file: IO[bytes]) -> bool:
     magic = file.read(2)
     file.seek(0)
     return magic == b"\x1f\x8b"
-
-
-PlacesOf = Callable[[Sequence[int]], Sequence[int]]
-"""The places of the records of a block with these numbers."""
 
 
 def _read(log: Log, keep: Keep | None) -> Log:
@@ -322,28 +328,27 @@ def _follow_time(
     """Note each record that is earlier than the one before it, and return the last time; `last` is that before."""
     times = times_of(events)
     if isinstance(events, Scanned):
-        first = [0] if last is not None and times[0] < last else []  # type: ignore[operator]
-        steps = {number: times[number - 1] if number else last for number in first + events.steps}
+        steps = [BackStep(number, times[number - 1], times[number]) for number in events.steps]  # type: ignore[arg-type]
+        if last is not None and times[0] < last:  # type: ignore[operator]
+            steps.insert(0, BackStep(0, last, times[0]))  # type: ignore[arg-type]
         last = times[-1]
     else:
         steps, last = _steps(times, last)
-    for number, place in zip(steps, places_of(list(steps)), strict=True) if steps else ():
-        out.append(BackStep(place, steps[number], times[number]))  # type: ignore[arg-type]
+    if steps:
+        out.add(steps, places_of)
     return last
 
 
-def _steps(
-    times: Sequence[int | float | None], last: int | float | None
-) -> tuple[dict[int, int | float | None], int | float | None]:
-    """Of each record that is earlier than the one before it the number, with that one's time; and the last time."""
+def _steps(times: Sequence[int | float | None], last: int | float | None) -> tuple[list[BackStep], int | float | None]:
+    """Each record that is earlier than the one before it, by its number; and the last time."""
     if None not in times and (last is None or times[0] >= last) and times == sorted(times):  # type: ignore[operator, type-var]
-        return {}, times[-1]
-    steps: dict[int, int | float | None] = {}
+        return [], times[-1]
+    steps = []
     for number, time_ms in enumerate(times):
         if time_ms is None:
             continue
         if last is not None and time_ms < last:
-            steps[number] = last
+            steps.append(BackStep(number, last, time_ms))
         last = time_ms
     return steps, last
 

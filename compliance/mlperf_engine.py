@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from operator import length_hint
 from typing import Any, NamedTuple
 
 from compliance.mlperf_grammar import Action, Merge, Test, test
@@ -69,34 +70,59 @@ class SheetRun:
 
     def _rules(self) -> None:
         """All records whose key has a rule, in the order of the file, but for keys of which all records pass anyway."""
-        rules, plain, s, ask = self.sheet.rules, self.sheet.plain, self.s, self._ask
+        rules, plain, loops = self.sheet.rules, self.sheet.plain, self.sheet.loops
         seen: set[str] = set()
         passing: dict[str, int] = {}
         keys = (rules.keys() & self.records.counts.keys()) - self._passed()
         positions = self.records.of_keys(keys)
-        for position, record in zip(positions, self._records(keys, positions), strict=True):
+        records = self._records(keys, positions)
+        number = 0
+        while number < len(records):
+            record, end = records[number], number + 1
             key = record.key
-            if key not in plain:
-                self._full(rules[key], record, position, seen, passing)
-                continue
-            passes, after, rule = plain[key]
-            try:
-                passed = passes is None or passes(record, s)
-            except Exception:
-                passed = False
-            if not passed:
-                self._test_each(rule.texts, key, record, position)
-            if after is not None:
-                self.position = position
-                try:
-                    after(record, s, ask)
-                except Exception:
-                    self._put(Note("action_exec", key, "POST", position))
+            if key in loops:
+                while end < len(records) and records[end].key == key:
+                    end += 1
+            if end > number + 1:
+                self._several(key, records[number:end], positions[number:end])
+            elif key in plain:
+                self._plain(key, record, positions[number])
+            else:
+                self._full(rules[key], record, positions[number], seen, passing)
+            number = end
         self.position = None
         for key, count in passing.items():
             if not count:
                 text = rules[key].at_least_one_text.strip()
                 self.lasting.append(Note("atleast_one_check", key, text, self.records.positions(key)[-1]))
+
+    def _plain(self, key: str, record: Any, position: int, passed: bool = True) -> None:
+        """One record by a rule of tests, then statements. `passed`: False where it is known that a test fails."""
+        passes, after, rule = self.sheet.plain[key]
+        try:
+            passed = passed and (passes is None or bool(passes(record, self.s)))
+        except Exception:
+            passed = False
+        if not passed:
+            self._test_each(rule.texts, key, record, position)
+        if after is not None:
+            self.position = position
+            self._act(rule, after, "POST", record)
+
+    def _several(self, key: str, records: list[Any], positions: list[int]) -> None:
+        """Records of one key that follow one another, as `_plain` does it one by one."""
+        loop, rest = self.sheet.loops[key], iter(records)
+        while True:
+            try:
+                failed = loop(rest, self.s)
+            except Exception:
+                number = len(records) - 1 - length_hint(rest)
+                self._put(Note("action_exec", key, "POST", positions[number]))
+                continue
+            if not failed:
+                return
+            number = len(records) - 1 - length_hint(rest)
+            self._plain(key, records[number], positions[number], passed=False)
 
     def _records(self, keys: set[str], positions: list[int]) -> list[Any]:
         """The records of `keys`, which stand at `positions`; of many that no rule looks into only the times."""
@@ -171,14 +197,14 @@ class SheetRun:
         needs = self.sheet.requirements
         for key, kind in [(key, kind) for key, kind, least, most in needs if not least <= find(key, 0) <= most]:
             if kind == "EXACTLY_ONE" and counts[key]:
-                self._several(key)
+                self._repeated(key)
             else:
                 self._put(Note("req", key, [kind, counts[key], ""]))
         for group in self.sheet.groups:
             if counts.keys().isdisjoint(group):
                 self.lasting.append(Note("req_or", "|".join(sorted(group))))
 
-    def _several(self, key: str) -> None:
+    def _repeated(self, key: str) -> None:
         """EXACTLY_ONE of a key that occurs several times: a warning as long as all values are equal."""
         positions = self.records.positions(key)
         values = [record.value for record in take(self.records.items, positions)]

@@ -13,7 +13,6 @@ What a text may name: `v` (the record's value and metadata), `ll` (the record it
 from __future__ import annotations
 
 import ast
-import contextlib
 import functools
 import hashlib
 import math
@@ -129,13 +128,13 @@ _FUNCTIONS: dict[str, Any] = {
     for f in (len, type, abs, round, int, float, str, bool, list, tuple, set, dict, sorted, min, max, sum, any, all,
               isinstance)
 }  # fmt: skip
-_GLOBALS: dict[str, Any] = {
+GLOBALS: dict[str, Any] = {
     **_FUNCTIONS, "print": _say_nothing, "math": math, "is_integer": _is_integer, "_whole": _whole, "_times": _times,
-    "_modulo": _modulo, "_float": float, "__builtins__": {},
+    "_modulo": _modulo, "_float": float, "_Exception": Exception, "__builtins__": {},
 }  # fmt: skip
 
 
-class _Admit(ast.NodeTransformer):
+class Admit(ast.NodeTransformer):
     """Refuses what is not listed, and points `v[...]` and `ll....` at the record `_e`."""
 
     def __init__(self, record: bool, action: bool) -> None:
@@ -162,7 +161,7 @@ class _Admit(ast.NodeTransformer):
             return node
         if name == "v" and self.record:
             return ast.Call(ast.Name("_whole", ast.Load()), [ast.Name("_e", ast.Load())], [])
-        known = name in _GLOBALS or name == "s" or (name == "enqueue_config" and self.action) or name in self.local
+        known = name in GLOBALS or name == "s" or (name == "enqueue_config" and self.action) or name in self.local
         if name.startswith("_") or not known:
             raise SheetError(f"the name {name} is not in the grammar")
         return node
@@ -281,41 +280,10 @@ def test(texts: tuple[str, ...], record: bool = True) -> Test:
         trees = [ast.parse(text.strip(), mode="eval").body for text in texts]
     except (SyntaxError, ValueError):
         return _broken
-    admit = _Admit(record, action=False)
+    admit = Admit(record, action=False)
     bodies: list[ast.expr] = [admit.visit(tree) for tree in trees]
     body = bodies[0] if len(bodies) == 1 else ast.BoolOp(ast.And(), bodies)
-    compiled: Test = _function("lambda _e, s: None", body)
-    return compiled
-
-
-@functools.cache
-def names(texts: tuple[str, ...]) -> frozenset[str]:
-    """The names that `texts` use; none of those that are not valid Python."""
-    found: set[str] = set()
-    for text in texts:
-        with contextlib.suppress(SyntaxError, ValueError):
-            found.update(node.id for node in ast.walk(ast.parse(text.strip())) if isinstance(node, ast.Name))
-    return frozenset(found)
-
-
-@functools.cache
-def test_of_all(texts: tuple[str, ...]) -> Callable[[list[Any]], bool] | None:
-    """One function of records that is true where all `texts` are for each.
-
-    None where a text names the state `s` or is not valid Python. Raises as `test`.
-    """
-    if "s" in names(texts):
-        return None
-    try:
-        trees = [ast.parse(text.strip(), mode="eval").body for text in texts]
-    except (SyntaxError, ValueError):
-        return None
-    admit = _Admit(record=True, action=False)
-    bodies: list[ast.expr] = [admit.visit(tree) for tree in trees]
-    each = bodies[0] if len(bodies) == 1 else ast.BoolOp(ast.And(), bodies)
-    loop = ast.comprehension(ast.Name("_e", ast.Store()), ast.Name("_es", ast.Load()), [], 0)
-    body = ast.Call(ast.Name("all", ast.Load()), [ast.ListComp(each, [loop])], [])
-    compiled: Callable[[list[Any]], bool] = _function("lambda _es: None", body)
+    compiled: Test = function("lambda _e, s: None", body)
     return compiled
 
 
@@ -326,21 +294,21 @@ def action(text: str, record: bool = True) -> Action:
         tree = ast.parse(text.strip())
     except (SyntaxError, ValueError):
         return _broken
-    admitted: ast.Module = _Admit(record, action=True).visit(tree)
-    compiled: Action = _function("def action(_e, s, enqueue_config): pass", admitted.body or [ast.Pass()])
+    admitted: ast.Module = Admit(record, action=True).visit(tree)
+    compiled: Action = function("def action(_e, s, enqueue_config): pass", admitted.body or [ast.Pass()])
     return compiled
 
 
-def _function(signature: str, body: Any) -> Any:
+def function(signature: str, body: Any) -> Any:
     tree = ast.parse(signature)
     head = tree.body[0]
     if isinstance(head, ast.Expr):
         head.value.body = body  # type: ignore[attr-defined]
         code: CodeType = compile(ast.fix_missing_locations(ast.Expression(head.value)), "<rule sheet>", "eval")
-        return eval(code, _GLOBALS)  # admitted above
+        return eval(code, GLOBALS)  # admitted above
     head.body = body  # type: ignore[attr-defined]
     namespace: dict[str, Any] = {}
-    exec(compile(ast.fix_missing_locations(tree), "<rule sheet>", "exec"), _GLOBALS, namespace)  # admitted above
+    exec(compile(ast.fix_missing_locations(tree), "<rule sheet>", "exec"), GLOBALS, namespace)  # admitted above
     return namespace["action"]
 
 

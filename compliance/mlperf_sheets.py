@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from compliance import mlperf_grammar as grammar
+from compliance import mlperf_many as many
 from compliance import mlperf_targets as targets
 from compliance.mlperf_grammar import Action, Merge, SheetError, Test
 
@@ -49,7 +50,7 @@ class Rule:
     @property
     def opens_records(self) -> bool:
         """Whether tests or the statements after them look at a record's value or metadata."""
-        return "v" in grammar.names((*self.texts, self.after_text))
+        return "v" in many.names((*self.texts, self.after_text))
 
     @property
     def idle(self) -> bool:
@@ -77,8 +78,9 @@ class Sheet:
 
     `names` are all keys it lists, in its order; `rules` those with something to evaluate; `plain` the parts of those
     rules that are only tests and statements for every record of a key; `free` of those that are only tests and look at
-    nothing but the record the test of many records at once; `timed` the keys of those rules that look at no value and
-    no metadata; `groups` are keys of which one must occur.
+    nothing but the record the test of many records at once; `loops` of those with statements what carries them out on
+    many records; `timed` the keys of those that look at no value and no metadata; `groups` are keys of which one must
+    occur.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Sheet:
     rules: dict[str, Rule] = field(default_factory=dict)
     plain: dict[str, tuple[Test | None, Action | None, Rule]] = field(default_factory=dict)
     free: dict[str, Callable[[list[Any]], bool]] = field(default_factory=dict)
+    loops: dict[str, many.Loop] = field(default_factory=dict)
     timed: frozenset[str] = frozenset()
     requirements: tuple[Requirement, ...] = ()
     groups: tuple[frozenset[str], ...] = ()
@@ -275,7 +278,8 @@ def _sheet(path: str, name: str) -> Sheet:
         names=tuple(keys),
         rules={key: rule for key, rule in rules.items() if not rule.idle},
         plain={key: (rule.passes, rule.after, rule) for key, rule in rules.items() if rule.plain and not rule.idle},
-        free={key: many for key, rule in rules.items() if (many := _free(rule)) is not None},
+        free={key: test for key, rule in rules.items() if (test := _free(rule)) is not None},
+        loops={key: loop for key, rule in rules.items() if (loop := _loop(rule)) is not None},
         timed=frozenset(key for key, rule in rules.items() if rule.plain and not rule.idle and not rule.opens_records),
         requirements=tuple(r for key, body in keys.items() if (r := _requirement(key, body, name))),
         groups=_groups(keys, name),
@@ -286,7 +290,11 @@ def _sheet(path: str, name: str) -> Sheet:
 
 
 def _free(rule: Rule) -> Callable[[list[Any]], bool] | None:
-    return grammar.test_of_all(rule.texts) if rule.plain and rule.passes and rule.after is None else None
+    return many.test_of_all(rule.texts) if rule.plain and rule.passes and rule.after is None else None
+
+
+def _loop(rule: Rule) -> many.Loop | None:
+    return many.test_and_action(rule.texts, rule.after_text) if rule.plain and rule.after is not None else None
 
 
 def _rule(body: dict[str, Any], key: str, name: str) -> Rule:

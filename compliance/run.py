@@ -19,6 +19,7 @@ from compliance.careful import Event, short
 from compliance.loglines import BackStep, Log
 from compliance.positions import Positions, take, times_of
 from compliance.rule import Finding
+from compliance.scanned import Scanned
 
 Milliseconds = int | Decimal
 
@@ -82,6 +83,12 @@ def finite(value: Any) -> TypeGuard[int | float]:
     return math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
 
 
+def _number(value: Any) -> float | None:
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    return float(value) if finite(value) else None
+
+
 class Run:
     """One training run: `events` is the whole log, or the part of it that belongs to one of several runs in it.
 
@@ -130,6 +137,14 @@ class Run:
     def times(self) -> Sequence[int | float | None]:
         """`time_ms` of each of the run's records."""
         return times_of(self.events)
+
+    @cached_property
+    def time_range(self) -> tuple[int | float | None, int | float | None]:
+        """The earliest and the latest `time_ms` of the run, None where no record has one."""
+        if isinstance(self.events, Scanned):
+            return self.events.time_range
+        times = [time for time in self.times if time is not None]
+        return min(times, default=None), max(times, default=None)
 
     def first(self, key: str) -> Event | None:
         """The first record with `key`."""
@@ -283,7 +298,7 @@ class Run:
         places = self._indices(self.facts.quality_key)
         events = take(self.events, places)
         inside = [True] * len(places) if self._all_inside(places) else map(self.inside, places)
-        values = [float(event.value) if finite(event.value) else None for event in events]
+        values = [_number(event.value) for event in events]
         return list(map(Evaluation, events, values, inside))
 
     def _all_inside(self, places: Sequence[int]) -> bool:

@@ -22,7 +22,7 @@ try:
 except ImportError:
     COMPILED = False
 else:
-    COMPILED = _scan.VERSION == 1
+    COMPILED = _scan.VERSION == 2
 """Whether the scanner is there, compiled from the source beside it; without it the reader is three times slower."""
 
 RARE = 4
@@ -46,13 +46,20 @@ class Scanned(Sequence[Event]):
     """The records of a clean block in file order, each decoded when it is first asked for and kept.
 
     `places`: the numbers of the records of each key, the keys in the order of first appearance. `steps`: the numbers of
-    those that are earlier than the one before.
+    those that are earlier than the one before. `time_range`: the earliest and the latest time.
     """
 
     def __init__(
-        self, block: bytes, places: dict[str, list[int]], times: bytes, spans: bytes, steps: list[int]
+        self,
+        block: bytes,
+        places: dict[str, list[int]],
+        times: bytes,
+        spans: bytes,
+        steps: list[int],
+        earliest: int,
+        latest: int,
     ) -> None:
-        self.places, self.steps = places, steps
+        self.places, self.steps, self.time_range = places, steps, (earliest, latest)
         self._block, self._times, self._spans = block, times, spans
         self._known: dict[int, Event] = {}
 

@@ -11,7 +11,7 @@
 
 #include "record.h"
 
-#define VERSION 1 /* another one whenever what this takes or gives changes; compliance/scanned.py asks for it */
+#define VERSION 2 /* another one whenever what this takes or gives changes; compliance/scanned.py asks for it */
 #define SLOTS 256 /* of the table of keys seen; a power of two */
 
 /* A growing array of 64-bit numbers. */
@@ -21,7 +21,7 @@ typedef struct {
 } Numbers;
 
 /* What is known of the records so far: the numbers of those of each key in a dict, and in a table before it that is
-   faster and may miss; their times; where each begins and ends; and the numbers of those that are earlier than the one before. */
+   faster and may miss; their times; where each begins and ends; the numbers of those that are earlier than the one before; and the earliest and the latest time. */
 typedef struct {
     PyObject *places, *steps;
     struct {
@@ -29,6 +29,7 @@ typedef struct {
         PyObject *list; /* borrowed from `places` */
     } slots[SLOTS];
     Numbers times, spans;
+    int64_t earliest, latest;
 } Found;
 
 static int push(Numbers *numbers, int64_t item)
@@ -95,6 +96,10 @@ static int note(Found *found, Record record, int64_t start, int64_t stop)
     if (status == 0 && number && record.time_ms < found->times.items[number - 1])
         status = PyList_Append(found->steps, item);
     Py_DECREF(item);
+    if (number == 0 || record.time_ms < found->earliest)
+        found->earliest = record.time_ms;
+    if (number == 0 || record.time_ms > found->latest)
+        found->latest = record.time_ms;
     if (status < 0 || push(&found->times, record.time_ms) < 0 || push(&found->spans, start) < 0)
         return -1;
     return push(&found->spans, stop);
@@ -131,10 +136,11 @@ static int go_over(Text text, Text end, Found *found)
     return 1;
 }
 
-PyDoc_STRVAR(scan_doc, "scan(text: bytes) -> tuple[dict[str, list[int]], bytes, bytes, list[int]] | None\n\n"
+PyDoc_STRVAR(scan_doc, "scan(text: bytes) -> tuple[dict[str, list[int]], bytes, bytes, list[int], int, int] | None\n\n"
                        "The records of a text of which nothing is doubtful: the numbers, from 0, of those of each key,\n"
                        "the keys in the order of first appearance; the time of each; where each begins and ends, both\n"
-                       "as native 64-bit numbers; and the numbers of those that are earlier than the one before.\n"
+                       "as native 64-bit numbers; the numbers of those that are earlier than the one before; and the\n"
+                       "earliest and the latest time.\n"
                        "None where the text has to be read in another way.");
 
 static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *block)
@@ -155,7 +161,8 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *block)
         times = as_bytes(&found.times);
         spans = as_bytes(&found.spans);
         if (times != NULL && spans != NULL)
-            result = PyTuple_Pack(4, found.places, times, spans, found.steps);
+            result = Py_BuildValue("OOOOLL", found.places, times, spans, found.steps, (long long)found.earliest,
+                                   (long long)found.latest);
         Py_XDECREF(times);
         Py_XDECREF(spans);
     }

@@ -30,6 +30,8 @@ def quality_not_a_number(run: Run) -> Iterator[Finding]:
         eval_accuracy 0.75 epoch_num=1
     """
     for evaluation in run.evaluations:
+        if evaluation.value is not None:
+            continue
         value = evaluation.event.value
         if not (_number(value) if run.suite else _numbers(value, run.facts.numbers_as_text)):
             hint = "write it without quotation marks" if isinstance(value, str) else ""

@@ -49,9 +49,11 @@ def time_implausible(run: Run) -> Iterator[Finding]:
 
 
 def _implausible(run: Run, places: Sequence[int]) -> Iterator[Finding]:
-    times = [time for place in places if (time := run.times[place]) is not None]
-    if times and not EARLIEST_MS <= min(times) <= max(times) < LATEST_MS:
-        wrong = [e for place in places if not _plausible((e := run.events[place]).time_ms)]
+    earliest, latest = run.time_range
+    if earliest is None or latest is None or EARLIEST_MS <= earliest <= latest < LATEST_MS:
+        return
+    wrong = [event for place in places if not _plausible((event := run.events[place]).time_ms)]
+    if wrong:
         value = wrong[0].time_ms or 0
         unit = next((u for u, factor in _UNITS if EARLIEST_MS <= value * factor < LATEST_MS), None)
         hint = f"these look like {unit}" if unit else ""
