@@ -32,6 +32,7 @@ def assert_read_alike(text):
     assert all(type(event) is WholeEvent for event in found)
     times = [event.time_ms for event in expected]
     assert found.times.tolist() == times
+    assert found.time_range == (min(times, default=0), max(times, default=0))
     assert found.steps == [n for n in range(1, len(times)) if times[n] < times[n - 1]]
     keys = [event.key for event in expected]
     assert found.places == {key: [n for n, other in enumerate(keys) if other == key] for key in keys}
@@ -160,7 +161,7 @@ def test_lines_of_records_decoded_one_after_the_other():
 
 def test_picking_what_is_not_there_is_an_error():
     text = GOOD + b"\n" + GOOD
-    _, _, spans, _ = scanned._scan.scan(text)
+    spans = scanned._scan.scan(text)[2]
     pick = scanned._scan.pick
     assert pick(text, spans, [1, 0]) == (GOOD[9:] + b"\n") * 2
     for places in ([2], [-1], [0, 1 << 40]):
