@@ -129,7 +129,7 @@ def test_the_full_size_is_bert_large() -> None:
         layer = 4 * (width + 1) * width + (width + 1) * inner + (inner + 1) * width + 4 * width
         heads = (width + 1) * width + 2 * (width + 1) + (width + 1) * width + 2 * width + vocabulary
         assert model.parameter_count(net) == embeddings + 24 * layer + heads == 336_226_108
-        assert model.parameter_count(train.network(SMALL)) == 433_230
+        assert model.parameter_count(train.network(SMALL)) == 433_482
         large = {"vocab_size": 30522, "hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
         other = theirs(**large, intermediate_size=4096, max_position_embeddings=512)
     assert sum(weight.numel() for weight in other.parameters()) == 336_226_108
@@ -370,7 +370,7 @@ def test_the_evidence_is_above_every_table() -> None:
     for log in logs:
         named = {e["metadata"]["name"]: e["value"] for e in events(log) if e["key"] == "baseline"}
         assert max(named, key=named.get) == "left x right, pairs, trigrams"
-        assert values(log, "quality_target") == [target] and max(named.values()) + 0.01 < target
+        assert values(log, "quality_target") == [target] and max(named.values()) + 0.03 < target
 
 
 def test_only_the_published_shards_count_as_the_full_set(tmp_path: Path) -> None:
