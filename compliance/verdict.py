@@ -142,8 +142,8 @@ class Checker:
             return
         from concurrent.futures import ProcessPoolExecutor
 
-        with ProcessPoolExecutor(min(jobs, len(work))) as pool:
-            yield from pool.map(self.check_group, work, chunksize=max(1, len(work) // (32 * jobs)))
+        with ProcessPoolExecutor(min(jobs, len(work)), initializer=_employ, initargs=(self,)) as pool:
+            yield from pool.map(_check_group, work, chunksize=max(1, len(work) // (32 * jobs)))
 
     def check_group(self, group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
         """Judge the logs of one folder, and them as a set; without a folder, the logs alone."""
@@ -250,6 +250,18 @@ class Checker:
             valid=valid,
             score=score(results, valid=valid),
         )
+
+
+_employed: list[Checker] = []
+"""In a worker process, the checker that it works for: sent once, not with each piece of work."""
+
+
+def _employ(checker: Checker) -> None:
+    _employed[:] = [checker]
+
+
+def _check_group(group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
+    return _employed[0].check_group(group)
 
 
 def overridden(finding: Finding, mild: set[str]) -> Finding:
