@@ -1,4 +1,4 @@
-"""The model that rules look at: one run of one log, and the set of a benchmark's runs.
+"""The model that rules look at: one run of one log (of sets of runs see result_set.py).
 
 Words are MLPerf's: the run result is the time from `run_start` to `run_stop`; the benchmark result is made of the run
 results of a set. Times are exact: integers of milliseconds, or decimals where a log writes a fraction.
@@ -7,11 +7,9 @@ results of a set. Times are exact: integers of milliseconds, or decimals where a
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any, NamedTuple, TypeGuard
 
 from compliance.benchmarks import Facts
@@ -373,48 +371,3 @@ def split_runs(log: Log) -> list[Sequence[Event]]:
             heads.add(event.key)
     parts.append(log.events[begin:] if parts else log.events)
     return parts
-
-
-@dataclass
-class ResultSet:
-    """All runs of one benchmark in one folder. `runs` holds the logs that hold one run each, in name order.
-
-    `partial`: the set is known to be incomplete, and no run count is asked for.
-    """
-
-    path: str
-    runs: list[Run]
-    files: list[str]
-    facts: Facts = field(default_factory=lambda: Facts(benchmark=""))
-    partial: bool = False
-    suite: bool = True
-
-    @property
-    def weak(self) -> bool:
-        """Whether the runs are models trained at the same time (MLPerf HPC), of which there may be any number."""
-        return not self.suite and PurePath(self.path).parent.name == "weak"
-
-    @property
-    def may_miss(self) -> int:
-        """How many runs may fail to converge: as many as are dropped at the slow end; of weak scaling any number."""
-        return len(self.runs) if self.weak else self.facts.dropped
-
-    @property
-    def converged(self) -> list[Run]:
-        return [run for run in self.runs if run.converged]
-
-    @property
-    def benchmark(self) -> str | None:
-        return next((run.benchmark for run in self.runs if run.benchmark), None)
-
-    def differing(self, key: str) -> Iterator[tuple[Any, list[Run]]]:
-        """The runs by their first value of `key`, if there is more than one value."""
-        groups: dict[str, tuple[Any, list[Run]]] = {}
-        for run in self.runs:
-            groups.setdefault(repr(run.value(key)), (run.value(key), []))[1].append(run)
-        if len(groups) > 1:
-            yield from groups.values()
-
-    def name(self, run: Run) -> str:
-        """A run's file name."""
-        return PurePath(run.path).name

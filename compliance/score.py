@@ -12,7 +12,8 @@ from fractions import Fraction
 from pathlib import PurePath
 from typing import Any
 
-from compliance.run import Milliseconds, ResultSet, Run
+from compliance.result_set import ResultSet
+from compliance.run import Milliseconds, Run
 
 
 @dataclass(frozen=True)

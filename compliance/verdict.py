@@ -15,9 +15,10 @@ from typing import Any
 from compliance import loglines
 from compliance.benchmarks import Facts
 from compliance.loglines import Log
+from compliance.result_set import ResultSet
 from compliance.rule import Finding, Rule, run_rules
 from compliance.rulesets import Ruleset, RulesetError, choose
-from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, ResultSet, Run, split_runs
+from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, Run, split_runs
 from compliance.score import Score, score
 from compliance.submission import Submission, gather, params_of, place_of
 

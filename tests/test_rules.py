@@ -7,8 +7,9 @@ import pytest
 from compliance import example_submissions, examples, mlperf
 from compliance.official import breaches, refusal
 from compliance.positions import Positions
+from compliance.result_set import ResultSet
 from compliance.rule import Finding, Rule, all_rules, run_rules
-from compliance.run import MODEL_KEYS, ResultSet, Run, split_runs
+from compliance.run import MODEL_KEYS, Run, split_runs
 
 RULES = all_rules()
 

@@ -284,8 +284,8 @@ def test_counts(value, expected):
 
 def test_weak_scaling_may_have_more_runs_than_asked_for():
     from compliance.benchmarks import Facts
+    from compliance.result_set import ResultSet
     from compliance.rule import all_rules, run_rules
-    from compliance.run import ResultSet
 
     (rule,) = [one for one in all_rules() if one.id == "S001"]
     facts = Facts(benchmark="cosmoflow", runs=10)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from compliance.result_set import ResultSet
 from compliance.rule import Finding, rule
-from compliance.run import ResultSet, Run
+from compliance.run import Run
 
 SOURCE = "rules.md#result-sets"
 
