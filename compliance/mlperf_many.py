@@ -27,7 +27,7 @@ def names(texts: tuple[str, ...]) -> frozenset[str]:
 
 
 @functools.cache
-def test_of_all(texts: tuple[str, ...]) -> Callable[[list[Any]], bool] | None:
+def bulk_test(texts: tuple[str, ...]) -> Callable[[list[Any]], bool] | None:
     """One function of records that is true where all `texts` are for each.
 
     None where a text names the state `s` or is not valid Python. Raises as `test`.
@@ -48,7 +48,7 @@ def test_of_all(texts: tuple[str, ...]) -> Callable[[list[Any]], bool] | None:
 
 
 @functools.cache
-def test_and_action(texts: tuple[str, ...], text: str) -> Loop | None:
+def bulk_action(texts: tuple[str, ...], text: str) -> Loop | None:
     """One function `(records, s) -> bool` that tests each record and carries out `text` on it, one after the other.
 
     It ends with True at the first record of which a test of `texts` is false or raises, before anything is carried out

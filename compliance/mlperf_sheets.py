@@ -290,11 +290,11 @@ def _sheet(path: str, name: str) -> Sheet:
 
 
 def _free(rule: Rule) -> Callable[[list[Any]], bool] | None:
-    return many.test_of_all(rule.texts) if rule.plain and rule.passes and rule.after is None else None
+    return many.bulk_test(rule.texts) if rule.plain and rule.passes and rule.after is None else None
 
 
 def _loop(rule: Rule) -> many.Loop | None:
-    return many.test_and_action(rule.texts, rule.after_text) if rule.plain and rule.after is not None else None
+    return many.bulk_action(rule.texts, rule.after_text) if rule.plain and rule.after is not None else None
 
 
 def _rule(body: dict[str, Any], key: str, name: str) -> Rule:
