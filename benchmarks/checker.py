@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.agreement import official
-from compliance import loglines, mlperf
+from compliance import loglines, mlperf, scanned
 from compliance.rule import all_rules
 from compliance.rulesets import resolve
 from compliance.verdict import Checker
@@ -133,7 +133,9 @@ def main() -> int:
     if not paths:
         parser.error(f"no result_*.txt in {args.logs}")
     size, records = sum(path.stat().st_size for path in paths), floor(paths)
-    print(f"{len(paths)} logs, {size / 1e6:.1f} MB, {records} records, {args.ruleset}, {os.cpu_count()} cores\n")
+    scanner = "with" if scanned.COMPILED else "without"
+    print(f"{len(paths)} logs, {size / 1e6:.1f} MB, {records} records, {args.ruleset}, {os.cpu_count()} cores")
+    print(f"ours {scanner} the compiled scanner\n")
     found = measure(paths, args.ruleset, args.repeat)
     print(table(found, size, records))
     both, least = found["ours: official and strict verdict"], found["the floor: read, find, decode"]

@@ -11,6 +11,8 @@ import argparse
 import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from compliance import __version__
@@ -41,8 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         chosen, left_out = _choose(rules, options.select, options.ignore)
         ruleset = None if options.ruleset == AUTO else resolve(options.ruleset)
         checker = Checker(chosen, ruleset, options.partial, observe=observe_submission)
-        gc.freeze()  # what is loaded by now stays: the garbage collector need not look at it again and again
-        with progress_bar(options.format == "text") as progress:
+        with _frozen(), progress_bar(options.format == "text") as progress:
             report = checker.check([Path(path) for path in options.paths], options.jobs, progress)
     except (FactsError, RulesetError, FileNotFoundError, _CallError) as error:
         print(f"compliance.check: {error}", file=sys.stderr)
@@ -58,6 +59,16 @@ def main(argv: list[str] | None = None) -> int:
 
 class _CallError(ValueError):
     pass
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """What is loaded by now stays meanwhile: the garbage collector need not look at it again and again."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _report(report: Report, options: argparse.Namespace) -> int:

@@ -45,7 +45,6 @@ BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
 """So many line numbers are worked out one by one before those of all records are."""
 
-
 PlacesOf = Callable[[Sequence[int]], Sequence[int]]
 """The places of the records of a block with these numbers."""
 
@@ -70,18 +69,14 @@ class BackSteps(list[BackStep]):
         self.total = 0
         self.worst: BackStep | None = None
 
-    def add(self, steps: list[BackStep], places_of: PlacesOf) -> None:
-        """Add steps whose `place` is still the record's number in its block."""
+    def add(self, steps: list[BackStep]) -> None:
+        """Add the steps, one at least, that follow those noted so far."""
+        self += steps[: max(0, MOST_FAULTS - self.total)]
+        self.total += len(steps)
         sizes = [before_ms - time_ms for _, before_ms, time_ms in steps]
         largest = steps[sizes.index(max(sizes))]
-        kept = steps[: max(0, MOST_FAULTS - self.total)]
-        if places_of is not _itself:
-            places = places_of([step.place for step in kept])
-            kept = [step._replace(place=place) for step, place in zip(kept, places, strict=True)]
-        self += kept
-        self.total += len(steps)
         if self.worst is None or largest.size_ms > self.worst.size_ms:
-            self.worst = largest._replace(place=places_of([largest.place])[0])
+            self.worst = largest
 
 
 @dataclass
@@ -142,10 +137,9 @@ class Log:
         if self._record_lines is None and self._lines_asked < FEW_LINES:
             self._lines_asked += 1
             data = self.data
-            if isinstance(self.events, Scanned):
-                start = self.events.starts()[place]
-            else:
-                start = _record_start(data, place, self.records)
+            events = self.events
+            known = events.starts()[place] if isinstance(events, Scanned) else None
+            start = _record_start(data, place, self.records) if known is None else known
             return 1 + _line_ends(data, 0, start, b"\r" in data)
         if self._record_lines is None:
             self._record_lines = _lines_at(self.data, 1, _starts(self.data))
@@ -216,7 +210,7 @@ def _read(log: Log, keep: Keep | None) -> Log:
         if whole:
             log.events, log._places = events, places_of(range(len(events)))
             return log
-        if keep is not None and first_line == 1:
+        if keep is not None and first_line == 1:  # the first block
             log.events = events
             kept = keep(log)
             log.events = held
@@ -328,29 +322,34 @@ def _follow_time(
     """Note each record that is earlier than the one before it, and return the last time; `last` is that before."""
     times = times_of(events)
     if isinstance(events, Scanned):
-        steps = [BackStep(number, times[number - 1], times[number]) for number in events.steps]  # type: ignore[arg-type]
+        numbers, before = events.steps, [times[number - 1] for number in events.steps]
         if last is not None and times[0] < last:  # type: ignore[operator]
-            steps.insert(0, BackStep(0, last, times[0]))  # type: ignore[arg-type]
+            numbers, before = [0, *numbers], [last, *before]
         last = times[-1]
     else:
-        steps, last = _steps(times, last)
-    if steps:
-        out.add(steps, places_of)
+        numbers, before, last = _steps(times, last)
+    if numbers:
+        now = [times[number] for number in numbers]
+        out.add(list(map(BackStep, places_of(numbers), before, now)))  # type: ignore[arg-type]
     return last
 
 
-def _steps(times: Sequence[int | float | None], last: int | float | None) -> tuple[list[BackStep], int | float | None]:
-    """Each record that is earlier than the one before it, by its number; and the last time."""
+def _steps(
+    times: Sequence[int | float | None], last: int | float | None
+) -> tuple[list[int], list[int | float | None], int | float | None]:
+    """The numbers of the records that are earlier than the one before, the times before them, and the last time."""
     if None not in times and (last is None or times[0] >= last) and times == sorted(times):  # type: ignore[operator, type-var]
-        return [], times[-1]
-    steps = []
+        return [], [], times[-1]
+    numbers: list[int] = []
+    before: list[int | float | None] = []
     for number, time_ms in enumerate(times):
         if time_ms is None:
             continue
         if last is not None and time_ms < last:
-            steps.append(BackStep(number, last, time_ms))
+            numbers.append(number)
+            before.append(last)
         last = time_ms
-    return steps, last
+    return numbers, before, last
 
 
 def _starts(data: bytes) -> list[int]:

@@ -35,7 +35,11 @@ class _AllPlaces(dict[str, Sequence[int]]):
 
 
 class Positions:
-    """Where in `events` (records with a `key`) those of each key are."""
+    """Where in `events` (records with a `key`) those of each key are.
+
+    `counts`: how many records there are of each key, the keys in the order of first appearance. `of`: where those of a
+    key are; empty for one that the log does not have.
+    """
 
     def __init__(self, events: Sequence[Any]) -> None:
         self._places: dict[str, Sequence[int]]
@@ -46,9 +50,7 @@ class Positions:
             keys = [event.key for event in events]
             self.counts = Counter(keys)
             self._places = _Places(keys, self.counts)
-        # counts: how many records there are of each key, the keys in the order of first appearance
         self.of = self._places.__getitem__
-        """Where the records of a key are; empty for one that the log does not have."""
 
     def of_all(self, keys: Collection[str]) -> list[int]:
         """Where the records of any of `keys` are, in file order."""

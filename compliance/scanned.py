@@ -23,7 +23,7 @@ except ImportError:
     COMPILED = False
 else:
     COMPILED = _scan.VERSION == 2
-"""Whether the scanner is there, compiled from the source beside it; without it the reader is three times slower."""
+"""Whether the scanner is there, compiled from the source beside it; without it a check takes twice as long."""
 
 RARE = 4
 """Records of keys with at most so many are decoded together, the first time that any record is asked for."""

@@ -143,11 +143,21 @@ static int same(Span a, Span b)
     return a.size == b.size && memcmp(a.start, b.start, (size_t)a.size) == 0;
 }
 
+/* What follows an item of an object or array: `close`, and then `last` becomes 1, or a comma and the next item. */
+static Text after_item(Text at, char close, int *last)
+{
+    at = spaces(at);
+    *last = *at == close;
+    if (*last)
+        return at + 1;
+    return *at == ',' ? spaces(at + 1) : NULL;
+}
+
 /* An object after its opening brace. */
 static Text object(Text at, int depth)
 {
     Span names[MOST_MEMBERS];
-    int count = 0;
+    int count = 0, last;
     at = spaces(at);
     if (*at == '}')
         return at + 1;
@@ -164,18 +174,16 @@ static Text object(Text at, int depth)
         at = value(at, depth);
         if (at == NULL)
             return NULL;
-        at = spaces(at);
-        if (*at == '}')
-            return at + 1;
-        if (*at != ',')
-            return NULL;
-        at = spaces(at + 1);
+        at = after_item(at, '}', &last);
+        if (at == NULL || last)
+            return at;
     }
 }
 
 /* An array after its opening bracket. */
 static Text array(Text at, int depth)
 {
+    int last;
     at = spaces(at);
     if (*at == ']')
         return at + 1;
@@ -183,12 +191,9 @@ static Text array(Text at, int depth)
         at = value(at, depth);
         if (at == NULL)
             return NULL;
-        at = spaces(at);
-        if (*at == ']')
-            return at + 1;
-        if (*at != ',')
-            return NULL;
-        at = spaces(at + 1);
+        at = after_item(at, ']', &last);
+        if (at == NULL || last)
+            return at;
     }
 }
 
@@ -224,7 +229,7 @@ static int which(Span name)
 /* A whole record from its opening brace on. */
 static Text whole_record(Text at, Record *out)
 {
-    int seen = 0;
+    int seen = 0, last;
     if (*at != '{')
         return NULL;
     at = spaces(at + 1);
@@ -250,12 +255,9 @@ static Text whole_record(Text at, Record *out)
             at = value(at, 0);
         if (at == NULL)
             return NULL;
-        at = spaces(at);
-        if (*at == '}')
-            return seen == ALL ? at + 1 : NULL;
-        if (*at != ',')
-            return NULL;
-        at = spaces(at + 1);
+        at = after_item(at, '}', &last);
+        if (at == NULL || last)
+            return seen == ALL ? at : NULL;
     }
 }
 
