@@ -39,7 +39,7 @@ from compliance.careful import (
 )
 from compliance.fast import fast, pattern
 from compliance.positions import Positions, take, times_of
-from compliance.scanned import Scanned, scan
+from compliance.scanned import Scanned, line_feeds, scan
 
 BLOCK_BYTES = 4 << 20
 FEW_LINES = 3
@@ -104,6 +104,7 @@ class Log:
     _index: dict[int, int] | None = None
     _record_lines: list[int] | None = None
     _lines_asked: int = 0
+    _last_line: tuple[int, int] = (0, 1)
 
     @property
     def data(self) -> bytes:
@@ -130,17 +131,26 @@ class Log:
             return self.events.given()
         return {id(event): place for event, place in zip(self.events, self._places, strict=True)}
 
+    @cached_property
+    def _returns(self) -> bool:
+        return b"\r" in self.data
+
+    def _start(self, place: int) -> int:
+        return _record_start(self.data, place, self.records)
+
     def line_at(self, place: int) -> int:
         """Physical line of the record numbered `place` (from 0); a negative place is a line already known."""
         if place < 0:
             return -place
         if self._record_lines is None and self._lines_asked < FEW_LINES:
             self._lines_asked += 1
-            data = self.data
-            events = self.events
-            known = events.starts()[place] if isinstance(events, Scanned) else None
-            start = _record_start(data, place, self.records) if known is None else known
-            return 1 + _line_ends(data, 0, start, b"\r" in data)
+            events, (known, line) = self.events, self._last_line
+            start = events.starts()[place] if isinstance(events, Scanned) else self._start(place)
+            if start < known:
+                known, line = 0, 1
+            line += _line_ends(self.data, known, start, self._returns)
+            self._last_line = start, line
+            return line
         if self._record_lines is None:
             self._record_lines = _lines_at(self.data, 1, _starts(self.data))
         return self._record_lines[place]
@@ -170,13 +180,13 @@ def parse(data: bytes, name: str = "log") -> Log:
     return _read(Log(name, lambda: io.BytesIO(data)), None)
 
 
-def holds_records(path: Path) -> bool:
-    """Whether the file's first 64 KiB of text, or failing that the rest, hold anything like a record's token."""
-    with path.open("rb") as raw:
+def holds_records(path: Path | str) -> bool:
+    """Whether the file holds anything like a record's token; it is read up to there."""
+    with open(path, "rb") as raw:
         file: Any = gzip.GzipFile(fileobj=raw) if _is_gzip(raw) else raw
         tail = b""
         try:
-            size = 1 << 16
+            size = io.DEFAULT_BUFFER_SIZE
             while block := file.read(size):
                 size = 1 << 20
                 text = tail + block
@@ -188,10 +198,8 @@ def holds_records(path: Path) -> bool:
     return False
 
 
-def _is_gzip(file: IO[bytes]) -> bool:
-    magic = file.read(2)
-    file.seek(0)
-    return magic == b"\x1f\x8b"
+def _is_gzip(file: io.BufferedReader) -> bool:
+    return file.peek(2)[:2] == b"\x1f\x8b"
 
 
 def _read(log: Log, keep: Keep | None) -> Log:
@@ -369,7 +377,7 @@ def _record_start(data: bytes, place: int, records: int) -> int:
 
 def _line_ends(data: bytes, start: int, stop: int, returns: bool) -> int:
     """How many lines end in data[start:stop]: at LF, CR LF or CR. `returns`: whether there can be a CR."""
-    ends = data.count(b"\n", start, stop)
+    ends = line_feeds(data, start, stop)
     if returns:
         ends += data.count(b"\r", start, stop) - data.count(b"\r\n", start, stop)
     return ends

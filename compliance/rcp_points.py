@@ -14,6 +14,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +76,17 @@ class Outcome:
 def load(path: Path, rules: Rules, profile: str | None = None) -> list[Point]:
     """The points of a reference file, by batch size; of one `profile` if it is given. Raises PointsError."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PointsError(f"{path}: {error}") from None
+    return list(_loaded(path, text, rules, profile))
+
+
+@lru_cache(maxsize=64)
+def _loaded(path: Path, text: str, rules: Rules, profile: str | None) -> tuple[Point, ...]:
+    try:
+        records = json.loads(text)
+    except json.JSONDecodeError as error:
         raise PointsError(f"{path}: {error}") from None
     if not isinstance(records, dict):
         raise PointsError(f"{path}: expected an object of records")
@@ -86,7 +96,7 @@ def load(path: Path, rules: Rules, profile: str | None = None) -> list[Point]:
             raise PointsError(f"{path}: {name}: expected an object")
         if profile is None or record.get("Profile") == profile:
             points.append(_point(path, name, record, rules))
-    return sorted(points, key=lambda point: point.batch_size)
+    return tuple(sorted(points, key=lambda point: point.batch_size))
 
 
 def _point(path: Path, name: str, record: dict[str, Any], rules: Rules) -> Point:

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from compliance.loglines import Log
+from compliance.positions import take
 from compliance.run import Run
+from compliance.scanned import Scanned
 
 MOST_PROGRESS = 1e18
 INFINITE = 1e9
@@ -35,6 +37,7 @@ _TWO_METRICS = "stable_diffusion"  # its FID and CLIP score are logged apart, ea
 _MOST_FID, _LEAST_CLIP = 90.0, 0.15
 _SOUGHT = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy")
 _WORDS = (*_SOUGHT, "train_samples", "run_stop")
+_ENCODED = tuple(word.encode() for word in _WORDS)
 _TOKEN = b":::MLLOG "
 
 
@@ -118,10 +121,14 @@ def _good(seen: dict[str, Any]) -> bool:
 
 def _records(log: Log, bert_samples: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each record of which the text holds one of the words, with that text or, where it says the same, its key."""
+    if isinstance(log.events, Scanned):
+        for encoded, event in log.events.holding(_ENCODED):
+            yield encoded.decode(), {"key": event.key, "value": event.value, "metadata": event.metadata}
+        return
     data = log.data
     if set(log.faults.counts) <= {"event_type"}:
         wanted = {key for key in log.positions.counts if any(word in key for word in _WORDS)}
-        keyed = [event for event in log.events if event.key in wanted]
+        keyed = take(log.events, log.positions.of_all(wanted))
         sought = (*_SOUGHT, "train_samples") if bert_samples else _SOUGHT
         if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in sought):
             for event in keyed:
@@ -142,7 +149,7 @@ def _lines(data: bytes) -> Iterator[bytes]:
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     last = -1
-    for match in re.finditer("|".join(_WORDS).encode(), data):
+    for match in re.finditer(b"|".join(_ENCODED), data):
         if match.start() < last:
             continue
         start, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())

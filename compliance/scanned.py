@@ -22,7 +22,7 @@ try:
 except ImportError:
     COMPILED = False
 else:
-    COMPILED = _scan.VERSION == 2
+    COMPILED = _scan.VERSION == 3
 """Whether the scanner is there, compiled from the source beside it; without it a check takes twice as long."""
 
 RARE = 4
@@ -33,6 +33,11 @@ def scan(block: bytes) -> Scanned | None:
     """The records of a block, or None where it has to be read in another way."""
     found = _scan.scan(block) if COMPILED else None
     return None if found is None else Scanned(block, *found)
+
+
+def line_feeds(text: bytes, start: int, stop: int) -> int:
+    """How many line feeds text[start:stop] holds; both places are within it."""
+    return _scan.line_feeds(text, start, stop) if COMPILED else text.count(b"\n", start, stop)
 
 
 class Timed(msgspec.Struct, gc=False):
@@ -85,6 +90,12 @@ class Scanned(Sequence[Event]):
                 missing = list({*missing, *(place for found in rare for place in found)})
             known.update(zip(missing, decode_whole(_scan.pick(self._block, self._spans, missing)), strict=True))
         return [known[place] for place in places]
+
+    def holding(self, words: tuple[bytes, ...]) -> list[tuple[bytes, Event]]:
+        """The records of which the text holds one of `words`, each with its text."""
+        places = _scan.holding(self._block, self._spans, words)
+        texts = _scan.pick(self._block, self._spans, places).splitlines()
+        return list(zip(texts, self.take(places), strict=True))
 
     def take_timed(self, places: Sequence[int], keys: Collection[str]) -> list[Event | Timed]:
         """As `take`, but of the records with one of `keys` no more than the time."""

@@ -163,6 +163,10 @@ def gather(paths: list[Path], logs: list[Any], sets: list[Any], skipped: list[tu
     members: dict[str, list[Any]] = {}
     for log in logs:
         members.setdefault(os.path.dirname(log.path), []).append(log)
+    empty: dict[str, list[str]] = {}
+    for file, _ in skipped:
+        if fnmatch(os.path.basename(file), RESULT_NAME):
+            empty.setdefault(os.path.dirname(file), []).append(file)
     found: dict[Path, Submission] = {}
     astray: list[str] = []
     for one in sets:
@@ -172,7 +176,7 @@ def gather(paths: list[Path], logs: list[Any], sets: list[Any], skipped: list[tu
             continue
         submission = found.get(place.root) or _begin(found, place, one.path)
         folder = ResultFolder(place, one.path, one, members.get(one.path, []))
-        folder.empty = [path for path, _ in skipped if _is_result_in(path, one.path)]
+        folder.empty = empty.get(one.path, [])
         folder.params = params_of(Path(one.path))
         submission.folders.append(folder)
         _learn_round(submission, folder.logs)
@@ -181,10 +185,6 @@ def gather(paths: list[Path], logs: list[Any], sets: list[Any], skipped: list[tu
             _look(submission, root, path)
         submission.misplaced = [path for path in astray if root in Path(path).absolute().parents]
     return [found[root] for root in sorted(found)]
-
-
-def _is_result_in(path: str, folder: str) -> bool:
-    return os.path.dirname(path) == folder and fnmatch(os.path.basename(path), RESULT_NAME)
 
 
 def _begin(found: dict[Path, Submission], place: Place, folder: str) -> Submission:

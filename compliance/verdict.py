@@ -7,12 +7,14 @@ that did not converge may be dropped from a set, and only one; a broken rule any
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from compliance import loglines
+from compliance import loglines, parallel
 from compliance.benchmarks import Facts
 from compliance.loglines import Log
 from compliance.result_set import ResultSet
@@ -22,7 +24,8 @@ from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, Run, split_r
 from compliance.score import Score, score
 from compliance.submission import Submission, gather, params_of, place_of
 
-WORTH_PROCESSES = 64  # logs: below this, starting processes takes longer than they save
+WORTH_PROCESSES = 64  # logs: below this, and
+WORTH_PROCESSES_BYTES = 32 << 20  # of them, starting processes takes longer than they save
 _Group = tuple[str | None, list[Path]]
 _SIZE_KEYS = ("global_batch_size", "number_of_nodes", "accelerators_per_node")
 NOT_LOGS = {".py", ".pyc", ".md", ".rst", ".ipynb", ".html", ".c", ".cc", ".cpp", ".cu", ".h"}
@@ -122,12 +125,9 @@ class Checker:
             groups.setdefault(folder, []).append(path)
         work = [(None, [path]) for path in groups.pop(None, [])] + list(groups.items())
         report = Report([], [], skipped, self.partial)
-        total = sum(len(files) for _, files in work)
-        for logs, one in self._judged(work, jobs if total >= WORTH_PROCESSES and not self.keep_runs else 1):
+        for logs, one in self._judged(work, jobs, progress):
             report.logs += logs
             report.sets += [one] if one is not None else []
-            if progress is not None:
-                progress(len(report.logs), total)
         report.submissions = gather(paths, report.logs, report.sets, skipped)
         rules = [rule for rule in self.rules if rule.scope == "submission"]
         for submission in report.submissions:
@@ -137,14 +137,16 @@ class Checker:
             submission.findings = [overridden(finding, mild.get(finding.path, set())) for finding in found]
         return report
 
-    def _judged(self, work: list[_Group], jobs: int) -> Iterator[tuple[list[LogVerdict], SetVerdict | None]]:
-        if jobs < 2:
-            yield from map(self.check_group, work)
-            return
-        from concurrent.futures import ProcessPoolExecutor
-
-        with ProcessPoolExecutor(min(jobs, len(work)), initializer=_employ, initargs=(self,)) as pool:
-            yield from pool.map(_check_group, work, chunksize=max(1, len(work) // (32 * jobs)))
+    def _judged(
+        self, work: list[_Group], jobs: int, progress: Callable[[int, int], None] | None
+    ) -> list[tuple[list[LogVerdict], SetVerdict | None]]:
+        counts = [len(files) for _, files in work]
+        sizes = [sum(map(_size, files)) for _, files in work]
+        if self.keep_runs or (sum(counts) < WORTH_PROCESSES and sum(sizes) < WORTH_PROCESSES_BYTES):
+            jobs = 1
+        total, done = sum(counts), list(accumulate(counts, initial=0))
+        show = (lambda pieces: progress(done[pieces], total)) if progress else (lambda pieces: None)
+        return parallel.spread(self.check_group, work, sizes, jobs, show)
 
     def check_group(self, group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
         """Judge the logs of one folder, and them as a set; without a folder, the logs alone."""
@@ -253,16 +255,12 @@ class Checker:
         )
 
 
-_employed: list[Checker] = []
-"""In a worker process, the checker that it works for: sent once, not with each piece of work."""
-
-
-def _employ(checker: Checker) -> None:
-    _employed[:] = [checker]
-
-
-def _check_group(group: _Group) -> tuple[list[LogVerdict], SetVerdict | None]:
-    return _employed[0].check_group(group)
+def _size(path: Path) -> int:
+    """How large a file is; 0 where that cannot be told."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def overridden(finding: Finding, mild: set[str]) -> Finding:
@@ -305,9 +303,9 @@ def find(paths: list[Path], skipped: list[tuple[str, str]]) -> Iterator[tuple[Pa
     Files that are left out are added to `skipped` with the reason. Raises FileNotFoundError for a path that is none.
     """
     for path in paths:
-        if not path.exists():
-            raise FileNotFoundError(f"{path}: no such file or folder")
-        if not path.is_dir():
+        if not os.path.isdir(path):
+            if not os.path.exists(path):
+                raise FileNotFoundError(f"{path}: no such file or folder")
             yield path, None
             continue
         for folder, names, files in os.walk(path):
@@ -315,12 +313,12 @@ def find(paths: list[Path], skipped: list[tuple[str, str]]) -> Iterator[tuple[Pa
             skipped += [(str(Path(folder, name)), "a hidden folder") for name in sorted(hidden)]
             names[:] = sorted(set(names) - set(hidden))
             for name in sorted(files, key=_natural):
-                file = Path(folder, name)
+                file = os.path.join(folder, name)
                 reason = _why_not(file)
                 if reason:
-                    skipped.append((str(file), reason))
+                    skipped.append((str(Path(file)), reason))
                 else:
-                    yield file, folder
+                    yield Path(file), folder
 
 
 def _natural(name: str) -> list[Any]:
@@ -330,18 +328,20 @@ def _natural(name: str) -> list[Any]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _why_not(file: Path) -> str:
-    if file.name.startswith("."):
+def _why_not(path: str) -> str:
+    folder, name = os.path.split(path)
+    suffix = os.path.splitext(name)[1].lower()
+    if name.startswith("."):
         return "a hidden file"
-    if file.suffix.lower() in NOT_LOGS:
-        return f"a {file.suffix} file is no log"
-    if file.is_symlink() and not file.exists():
-        return "a broken link"
-    if file.suffix == ".json" and file.parent.name == "systems":
+    if suffix in NOT_LOGS:
+        return f"a {suffix} file is no log"
+    if suffix == ".json" and os.path.basename(folder) == "systems":
         return "a system description"
-    if not file.is_file():
-        return "not a regular file"
     try:
-        return "" if loglines.holds_records(file) else "no log record in it"
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return "not a regular file"
+        return "" if loglines.holds_records(path) else "no log record in it"
     except OSError as error:
+        if os.path.islink(path) and not os.path.exists(path):
+            return "a broken link"
         return f"it cannot be read: {error.strerror or error}"

@@ -152,6 +152,10 @@ def points(folder, means, rules=RULES, **more):
     return rcp_points.load(points_file(folder, means, **more), rules)
 
 
+def test_a_changed_points_file_is_read_again(tmp_path):
+    assert [points(tmp_path, {64: mean})[0].mean for mean in (40, 50, 40)] == [40, 50, 40]
+
+
 def test_the_least_mean_is_where_the_t_test_turns(tmp_path):
     from scipy import stats
 

@@ -177,6 +177,59 @@ def test_picking_what_is_not_there_is_an_error():
         scanned._scan.scan("text")
 
 
+WORDS = (b"a_b", b"aa_b", b"ab_a_b", b"b_", b"b__a", b"a_bb")
+
+
+def test_records_that_hold_words():
+    """As a search of each record's own text finds them, also where words overlap or go on beyond a record."""
+    rng = random.Random(5)
+    held = 0
+    for _ in range(5000):
+        text = bytes(rng.choices(b"ab_", k=rng.randrange(90)))
+        cuts = sorted(rng.sample(range(len(text) + 1), min(len(text) + 1, 6) // 2 * 2))
+        words = tuple(rng.sample(WORDS, rng.randrange(4)))
+        spans = list(zip(cuts[::2], cuts[1::2], strict=True))
+        expected = [n for n, (start, stop) in enumerate(spans) if any(word in text[start:stop] for word in words)]
+        assert scanned._scan.holding(text, array.array("q", cuts).tobytes(), words) == expected, (text, cuts, words)
+        held += len(expected)
+    assert 1000 < held < 12000
+
+
+def test_records_that_hold_words_come_with_their_text():
+    events = scan(b"run_stop\n" + record("note", "a run_stop") + b"\n" + record("run_stop") + b"\n" + record("run"))
+    (text, first), (_, second) = events.holding((b"run_stop",))
+    assert text == record("note", "a run_stop").removeprefix(b":::MLLOG ")
+    assert (first, second) == (events[0], events[1])
+
+
+def test_words_that_cannot_be_looked_for_are_an_error():
+    holding = scanned._scan.holding
+    for words, error in (
+        ((b"run",), ValueError),
+        ((b"_run",), ValueError),
+        ((b"",), ValueError),
+        ((b"a_b",) * 17, ValueError),
+        (("a_b",), TypeError),
+        ([b"a_b"], TypeError),
+    ):
+        with pytest.raises(error):
+            holding(b"", b"", words)
+    with pytest.raises(ValueError, match="another text"):
+        holding(b"a_b", array.array("q", [0, 4]).tobytes(), (b"a_b",))
+
+
+def test_line_feeds(monkeypatch):
+    text = b"a\n\nb\n\rc\n"
+    for _ in range(2):
+        assert scanned.line_feeds(text, 0, len(text)) == 4
+        assert scanned.line_feeds(text, 1, 3) == 2
+        assert scanned.line_feeds(text, 3, 3) == 0
+        monkeypatch.setattr(scanned, "COMPILED", False)
+    for start, stop in ((-1, 2), (3, 2), (0, 9)):
+        with pytest.raises(IndexError, match="there is no part"):
+            scanned._scan.line_feeds(text, start, stop)
+
+
 def test_every_verdict_is_the_same_without_the_scanner(monkeypatch):
     checker = Checker(all_rules())
     texts = [

@@ -10,8 +10,9 @@
 #include <Python.h>
 
 #include "record.h"
+#include "words.h"
 
-#define VERSION 2 /* another one whenever what this takes or gives changes; compliance/scanned.py asks for it */
+#define VERSION 3 /* another one whenever what this takes or gives changes; compliance/scanned.py asks for it */
 #define SLOTS 256 /* of the table of keys seen; a power of two */
 
 /* A growing array of 64-bit numbers. */
@@ -21,7 +22,8 @@ typedef struct {
 } Numbers;
 
 /* What is known of the records so far: the numbers of those of each key in a dict, and in a table before it that is
-   faster and may miss; their times; where each begins and ends; the numbers of those that are earlier than the one before; and the earliest and the latest time. */
+   faster and may miss; their times; where each begins and ends; the numbers of those that are earlier than the one
+   before; and the earliest and the latest time. */
 typedef struct {
     PyObject *places, *steps;
     struct {
@@ -173,6 +175,22 @@ static PyObject *scan(PyObject *Py_UNUSED(module), PyObject *block)
     return result;
 }
 
+static Py_ssize_t count_spans(PyObject *spans)
+{
+    return PyBytes_GET_SIZE(spans) / (Py_ssize_t)(2 * sizeof(int64_t));
+}
+
+/* Where record number `place`, which there is, begins and ends. Returns -1 with an exception set if not in `block`. */
+static int read_span(PyObject *block, PyObject *spans, Py_ssize_t place, int64_t *span)
+{
+    const size_t size = 2 * sizeof *span;
+    memcpy(span, PyBytes_AS_STRING(spans) + (size_t)place * size, size);
+    if (span[0] >= 0 && span[0] <= span[1] && span[1] <= PyBytes_GET_SIZE(block))
+        return 0;
+    PyErr_SetString(PyExc_ValueError, "these are spans of another text");
+    return -1;
+}
+
 PyDoc_STRVAR(pick_doc, "pick(text: bytes, spans: bytes, places: list[int]) -> bytes\n\n"
                        "The records numbered `places`, a line each; `spans` as `scan` gives them.\n"
                        "Raises IndexError for a place that there is not, ValueError for spans of another text.");
@@ -180,13 +198,12 @@ PyDoc_STRVAR(pick_doc, "pick(text: bytes, spans: bytes, places: list[int]) -> by
 static PyObject *pick(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *block, *where, *places, *result;
-    Py_ssize_t total = 0, size, known, count;
+    Py_ssize_t total = 0, known, count;
     int64_t *spans;
     char *out;
     if (!PyArg_ParseTuple(args, "SSO!:pick", &block, &where, &PyList_Type, &places))
         return NULL;
-    size = PyBytes_GET_SIZE(block);
-    known = PyBytes_GET_SIZE(where) / (Py_ssize_t)(2 * sizeof *spans);
+    known = count_spans(where);
     count = PyList_GET_SIZE(places);
     spans = PyMem_New(int64_t, 2 * count + 1);
     if (spans == NULL)
@@ -200,11 +217,8 @@ static PyObject *pick(PyObject *Py_UNUSED(module), PyObject *args)
             PyErr_Format(PyExc_IndexError, "there is no record %zd among %zd", place, known);
             goto failed;
         }
-        memcpy(span, PyBytes_AS_STRING(where) + place * (Py_ssize_t)(2 * sizeof *span), 2 * sizeof *span);
-        if (span[0] < 0 || span[1] < span[0] || span[1] > size) {
-            PyErr_SetString(PyExc_ValueError, "these are spans of another text");
+        if (read_span(block, where, place, span) < 0)
             goto failed;
-        }
         total += span[1] - span[0] + 1;
     }
     result = PyBytes_FromStringAndSize(NULL, total);
@@ -223,8 +237,82 @@ failed:
     return NULL;
 }
 
-static PyMethodDef methods[] = {
-    {"scan", scan, METH_O, scan_doc}, {"pick", pick, METH_VARARGS, pick_doc}, {NULL, NULL, 0, NULL}};
+/* The words of a tuple of bytes, ready to be looked for. Returns -1 with an exception set for other things. */
+static int read_words(PyObject *given, Words *words)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(given);
+    memset(words, 0, sizeof *words);
+    if (count > MOST_WORDS) {
+        PyErr_Format(PyExc_ValueError, "at most %d words expected, not %zd", MOST_WORDS, count);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *word = PyTuple_GET_ITEM(given, i);
+        if (!PyBytes_Check(word)) {
+            PyErr_Format(PyExc_TypeError, "words of bytes expected, not %.100s", Py_TYPE(word)->tp_name);
+            return -1;
+        }
+        if (!add_word(words, (Text)PyBytes_AS_STRING(word), PyBytes_GET_SIZE(word))) {
+            PyErr_Format(PyExc_ValueError, "%R: a word with an underscore after its first byte expected", word);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+PyDoc_STRVAR(holding_doc, "holding(text: bytes, spans: bytes, words: tuple[bytes, ...]) -> list[int]\n\n"
+                          "The numbers of the records that hold one of the words anywhere in their text; `spans` as\n"
+                          "`scan` gives them. At most 16 words, each with an underscore after its first byte.\n"
+                          "Raises ValueError for other words and for spans of another text.");
+
+static PyObject *holding(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *block, *where, *given, *result;
+    Words words;
+    if (!PyArg_ParseTuple(args, "SSO!:holding", &block, &where, &PyTuple_Type, &given) || read_words(given, &words) < 0)
+        return NULL;
+    result = PyList_New(0);
+    for (Py_ssize_t place = 0; result != NULL && place < count_spans(where); place++) {
+        int64_t span[2];
+        Text text = (Text)PyBytes_AS_STRING(block);
+        if (read_span(block, where, place, span) < 0)
+            Py_CLEAR(result);
+        else if (holds_word(&words, text + span[0], text + span[1])) {
+            PyObject *item = PyLong_FromSsize_t(place);
+            if (item == NULL || PyList_Append(result, item) < 0)
+                Py_CLEAR(result);
+            Py_XDECREF(item);
+        }
+    }
+    return result;
+}
+
+PyDoc_STRVAR(line_feeds_doc, "line_feeds(text: bytes, start: int, stop: int) -> int\n\n"
+                             "How many line feeds text[start:stop] holds.\n"
+                             "Raises IndexError for places that the text does not have.");
+
+static PyObject *line_feeds(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *block;
+    Py_ssize_t start, stop, count = 0;
+    Text at, end;
+    if (!PyArg_ParseTuple(args, "Snn:line_feeds", &block, &start, &stop))
+        return NULL;
+    if (start < 0 || stop < start || stop > PyBytes_GET_SIZE(block))
+        return PyErr_Format(PyExc_IndexError, "there is no part %zd to %zd of %zd bytes", start, stop,
+                            PyBytes_GET_SIZE(block));
+    at = (Text)PyBytes_AS_STRING(block) + start;
+    end = at + (stop - start);
+    for (; (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+        count++;
+    return PyLong_FromSsize_t(count);
+}
+
+static PyMethodDef methods[] = {{"scan", scan, METH_O, scan_doc},
+                                {"pick", pick, METH_VARARGS, pick_doc},
+                                {"holding", holding, METH_VARARGS, holding_doc},
+                                {"line_feeds", line_feeds, METH_VARARGS, line_feeds_doc},
+                                {NULL, NULL, 0, NULL}};
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "_scan", .m_doc = "Log text without decoding it.", .m_methods = methods};
