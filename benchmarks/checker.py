@@ -5,8 +5,10 @@
 LOGS is searched for result_*.txt; of all of them --files are drawn, evenly (0: all). Measured is CPU time, the best of
 --repeat passes over all files, in one process: the floor (read the file, find the tokens, decode all records at once),
 reading alone, the official verdict, and official and strict verdict together; and the official checker, once. The
-last rows are wall-clock times of one process and of one a core, which mean something only on an idle machine, and the
-CPU time of a whole `python -m compliance.check` on one log. Printed as a Markdown table.
+last rows are wall-clock times of one process and of one a core, which mean something only on an idle machine: of both
+verdicts on each log, and, where all files are taken, of all that `python -m compliance.check LOGS` finds out, with the
+sets of runs, their convergence and their scores. Last the CPU time of a whole command on one log. Printed as a Markdown
+table.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,7 @@ from benchmarks.agreement import official
 from compliance import loglines, mlperf, scanned
 from compliance.rule import all_rules
 from compliance.rulesets import resolve
-from compliance.verdict import Checker
+from compliance.verdict import Checker, observe_submission
 
 ROOT = Path(__file__).resolve().parent.parent
 _RECORD = re.compile(rb":::MLLOG (.*)")
@@ -90,8 +93,8 @@ def sample(folder: Path, number: int) -> list[Path]:
     return paths[:: max(1, len(paths) // number)] if number else paths
 
 
-def measure(paths: list[Path], name: str, repeat: int) -> dict[str, float]:
-    """CPU seconds of each way, and wall-clock seconds of the last two."""
+def measure(paths: list[Path], folder: Path | None, name: str, repeat: int) -> dict[str, float]:
+    """CPU seconds of each way, and wall-clock seconds of the last ones; `folder` is where all of `paths` are from."""
     gc.freeze()  # as the command does
     ruleset = mlperf.ruleset(name)
     checker = Checker(all_rules(), resolve(name))
@@ -106,11 +109,21 @@ def measure(paths: list[Path], name: str, repeat: int) -> dict[str, float]:
         for way, work in ways.items():
             found[way] = min(found[way], cpu_seconds(work))
     found["the official checker"] = cpu_seconds(lambda: for_each(lambda path: official(path, ruleset), paths))
-    cores = os.cpu_count() or 1
-    for jobs in (1, cores):
-        times = [wall_seconds(lambda jobs=jobs: checker.check(paths, jobs)) for _ in range(repeat)]  # type: ignore[misc]
-        found[f"ours: wall clock, {jobs} process" + ("es" if jobs > 1 else "")] = min(times)
+    found |= on_all_cores("ours", checker, paths, repeat)
+    if folder is not None:
+        whole = Checker(all_rules(), resolve(name), observe=observe_submission)
+        found |= on_all_cores("ours: sets and scores too", whole, [folder], repeat)
     return found
+
+
+def on_all_cores(name: str, checker: Checker, paths: list[Path], repeat: int) -> dict[str, float]:
+    """Wall-clock seconds in one process and in one a core, turn by turn; the best of each."""
+    cores = sorted({1, os.cpu_count() or 1})
+    best = dict.fromkeys(cores, float("inf"))
+    for _ in range(repeat):
+        for jobs in cores:
+            best[jobs] = min(best[jobs], wall_seconds(partial(checker.check, paths, jobs)))
+    return {f"{name}, wall clock, {jobs} process" + ("es" if jobs > 1 else ""): best[jobs] for jobs in cores}
 
 
 def table(found: dict[str, float], size: int, records: int) -> str:
@@ -136,7 +149,7 @@ def main() -> int:
     scanner = "with" if scanned.COMPILED else "without"
     print(f"{len(paths)} logs, {size / 1e6:.1f} MB, {records} records, {args.ruleset}, {os.cpu_count()} cores")
     print(f"ours {scanner} the compiled scanner\n")
-    found = measure(paths, args.ruleset, args.repeat)
+    found = measure(paths, None if args.files else args.logs, args.ruleset, args.repeat)
     print(table(found, size, records))
     both, least = found["ours: official and strict verdict"], found["the floor: read, find, decode"]
     print(f"\nofficial and strict verdict run at {100 * least / both:.0f} % of the floor's speed")

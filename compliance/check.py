@@ -22,6 +22,9 @@ from compliance.rule import Rule, all_rules
 from compliance.rulesets import AUTO, RulesetError, resolve
 from compliance.verdict import Checker, Report, observe_submission
 
+MOST_LEFT_OUT = 20
+"""So many of the files that are no logs are named where there is no log at all."""
+
 CHECKER_RULES = {
     "X001": "No rule crashes. A rule that does is a defect of the checker, and the verdict is not to be trusted.",
     "X002": "The ruleset of a log can be told. Where several rounds know its benchmark, --ruleset has to say which.",
@@ -49,8 +52,11 @@ def main(argv: list[str] | None = None) -> int:
         print(f"compliance.check: {error}", file=sys.stderr)
         return 2
     if not report.logs:
-        for path, reason in report.skipped:
+        shown = len(report.skipped) if options.verbose else MOST_LEFT_OUT
+        for path, reason in report.skipped[:shown]:
             print(f"left out: {path} ({reason})", file=sys.stderr)
+        if report.skipped[shown:]:
+            print(f"left out: {len(report.skipped) - shown} more (--verbose names them)", file=sys.stderr)
         print("compliance.check: no logs found in " + ", ".join(options.paths), file=sys.stderr)
         return 2
     report.left_out = left_out

@@ -273,6 +273,18 @@ def test_hostile_text_does_not_reach_the_terminal(tmp_path, capsys):
     assert status == 1
 
 
+def test_a_folder_without_logs_says_why(tmp_path, capsys):
+    for number in range(check.MOST_LEFT_OUT + 3):
+        (tmp_path / f"{number}.txt").write_text("no record\n")
+    assert check.main([str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.count("(no log record in it)") == check.MOST_LEFT_OUT
+    assert "3 more" in error
+    assert f"no logs found in {tmp_path}" in error
+    assert check.main([str(tmp_path), "--verbose"]) == 2
+    assert capsys.readouterr().err.count("(no log record in it)") == check.MOST_LEFT_OUT + 3
+
+
 def test_twice_the_same_bytes(tmp_path, capsys):
     folder = a_set(tmp_path / "s", [{"seconds": 60 + n} for n in range(5)])
     outputs = []
