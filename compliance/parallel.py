@@ -33,7 +33,7 @@ def spread(
     pieces: Sequence[Piece],
     weights: Sequence[int],
     jobs: int,
-    progress: Callable[[int], None] = lambda begun: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> list[Result]:
     """The result of `work` on each of `pieces`, in `jobs` processes, the calling one among them.
 
@@ -79,7 +79,7 @@ def _forked(
         os.close(tickets)
         for pipe, process in workers.items():
             pipe.close()
-            os.kill(process, signal.SIGTERM)
+            os.kill(process, signal.SIGKILL)  # a handler of the calling program would run in it, too
             os.waitpid(process, 0)
     for number in order:
         if number not in found:
