@@ -72,11 +72,10 @@ SMALL = Settings(
     affine_norm=True,
     cycle_weight_photos=1.0,
     identity_weight=2.0,
-    average_decay=0.95,
-    opt_base_learning_rate=1e-3,
+    average_decay=0.995,
+    opt_base_learning_rate=5e-4,
     opt_learning_rate_warmup_steps=20,
     lr_decay_start_epoch=2.5,
-    global_batch_size=4,
     max_epochs=7,
 )
 PROFILES = {
