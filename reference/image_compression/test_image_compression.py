@@ -135,8 +135,9 @@ def test_parameter_counts() -> None:
     decoder = 32 * 512 + lstm(512, 512, 1) + lstm(128, 512, 1) + lstm(128, 256, 3) + lstm(64, 128, 3) + 32 * 3
     assert encoder + 512 * 32 + decoder == 35_456_800
     assert sum(p.numel() for p in train.build(FULL).parameters()) == 35_456_800
-    small = 32 * 9 + lstm(32, 48, 1, 4) + lstm(48, 64, 1, 4) + 64 * 8
-    small += 8 * 64 + lstm(64, 64, 1, 1) + lstm(16, 64, 1, 1) + lstm(16, 16, 1, 1) + 4
+    small = 48 * 9 + lstm(48, 64, 1, 4) + lstm(64, 96, 1, 4) + 96 * 8
+    small += 8 * 96 + lstm(96, 96, 1, 1) + lstm(24, 96, 1, 1) + lstm(24, 32, 1, 1) + 8
+    assert small == 956_344
     assert sum(p.numel() for p in train.build(SMALL).parameters()) == small
 
 

@@ -58,8 +58,8 @@ class Settings:
 SMALL = Settings(
     crop_size=16,
     channels=1,
-    encoder_widths=(32, 48, 64),
-    decoder_widths=(64, 64, 16),
+    encoder_widths=(48, 64, 96),
+    decoder_widths=(96, 96, 32),
     decoder_hidden_kernels=(1, 1, 1),
     bits_per_cell=8,
     coding_steps=2,
@@ -70,11 +70,11 @@ SMALL = Settings(
     opt_base_learning_rate=5e-3,
     opt_adam_beta_2=0.99,
     opt_learning_rate_warmup_steps=20,
-    opt_learning_rate_decay_boundary_epochs=(3, 4, 5, 6, 7),
+    opt_learning_rate_decay_boundary_epochs=(6, 8, 9, 10, 11),
     opt_gradient_clip_norm=1.0,
     average_decay=0.995,
     global_batch_size=16,
-    max_epochs=8,
+    max_epochs=12,
 )
 PROFILES = {
     "full": Settings(),
