@@ -24,8 +24,8 @@ from compliance.run import IDENTITY_KEYS, MODEL_KEYS, Milliseconds, Run, split_r
 from compliance.score import Score, score
 from compliance.submission import Submission, gather, params_of, place_of
 
-WORTH_PROCESSES = 64  # logs: below this, and
-WORTH_PROCESSES_BYTES = 32 << 20  # of them, starting processes takes longer than they save
+LOGS_A_PROCESS = 32  # at least so many, or
+BYTES_A_PROCESS = 16 << 20  # so large ones, for each process, or starting it takes longer than it saves
 _Group = tuple[str | None, list[Path]]
 _SIZE_KEYS = ("global_batch_size", "number_of_nodes", "accelerators_per_node")
 NOT_LOGS = {".py", ".pyc", ".md", ".rst", ".ipynb", ".html", ".c", ".cc", ".cpp", ".cu", ".h"}
@@ -142,9 +142,9 @@ class Checker:
     ) -> list[tuple[list[LogVerdict], SetVerdict | None]]:
         counts = [len(files) for _, files in work]
         sizes = [sum(map(_size, files)) for _, files in work]
-        if self.keep_runs or (sum(counts) < WORTH_PROCESSES and sum(sizes) < WORTH_PROCESSES_BYTES):
-            jobs = 1
         total, done = sum(counts), list(accumulate(counts, initial=0))
+        worth = max(total // LOGS_A_PROCESS, sum(sizes) // BYTES_A_PROCESS)
+        jobs = 1 if self.keep_runs else min(jobs, worth)
         show = (lambda pieces: progress(done[pieces], total)) if progress else (lambda pieces: None)
         return parallel.spread(self.check_group, work, sizes, jobs, show)
 

@@ -12,6 +12,7 @@ import pytest
 
 from compliance import benchmarks, check, examples
 from compliance.score import exact
+from compliance.verdict import BYTES_A_PROCESS, Checker
 
 ROOT = Path(__file__).resolve().parent.parent
 SHA = "ab" * 32
@@ -292,6 +293,23 @@ def test_twice_the_same_bytes(tmp_path, capsys):
         check.main([str(folder), "--format", "json"])
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
+
+
+def test_processes_are_started_where_they_are_worth_it(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "compliance.parallel.spread", lambda work, pieces, weights, jobs, show: (asked.append(jobs), [])[1]
+    )
+    for number in range(100):
+        write(tmp_path / f"{number}.txt", ["seed 1"])
+    few, many = [[tmp_path / f"{number}.txt" for number in range(count)] for count in (10, 100)]
+    for paths, jobs in ((few, 8), (many, 8), (many, 2)):
+        Checker([]).check(paths, jobs)
+    with (tmp_path / "0.txt").open("ab") as file:
+        file.truncate(BYTES_A_PROCESS * 2)
+    Checker([]).check(few, 8)
+    Checker([], keep_runs=True).check(many, 8)
+    assert asked == [0, 3, 2, 2, 1]
 
 
 def test_any_number_of_processes_gives_the_same_bytes(tmp_path, capsys):
