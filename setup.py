@@ -24,7 +24,10 @@ setup(
     package_dir={"runlog": "logging/runlog"},
     ext_modules=[  # the checker does without it where it cannot be compiled, more slowly
         Extension(
-            "compliance._scan", ["compliance/native/scan.c"], depends=["compliance/native/record.h", "compliance/native/words.h"], optional=True
+            "compliance._scan",
+            ["compliance/native/scan.c"],
+            depends=["compliance/native/record.h", "compliance/native/words.h"],
+            optional=True,
         )
     ],
     package_data={
