@@ -135,9 +135,6 @@ class Log:
     def _returns(self) -> bool:
         return b"\r" in self.data
 
-    def _start(self, place: int) -> int:
-        return _record_start(self.data, place, self.records)
-
     def line_at(self, place: int) -> int:
         """Physical line of the record numbered `place` (from 0); a negative place is a line already known."""
         if place < 0:
@@ -145,7 +142,10 @@ class Log:
         if self._record_lines is None and self._lines_asked < FEW_LINES:
             self._lines_asked += 1
             events, (known, line) = self.events, self._last_line
-            start = events.starts()[place] if isinstance(events, Scanned) else self._start(place)
+            if isinstance(events, Scanned):
+                start = events.starts()[place]
+            else:
+                start = _record_start(self.data, place, self.records)
             if start < known:
                 known, line = 0, 1
             line += _line_ends(self.data, known, start, self._returns)

@@ -21,8 +21,8 @@ from typing import IO, Any, TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-MOST_TICKETS = 2048
-"""Tickets for pieces are all written to a pipe beforehand, which holds 4096 of four bytes on every system."""
+MOST_TICKETS = 1024
+"""Tickets are all written to a pipe before any is read: four bytes each, together a page, which the smallest pipe holds."""
 RESULTS_AT_ONCE = 64
 """So many results are sent together: what they have in common is sent once."""
 _TICKET_BYTES = 4
@@ -35,7 +35,7 @@ def spread(
     jobs: int,
     progress: Callable[[int], None] = lambda done: None,
 ) -> list[Result]:
-    """The result of `work` on each of `pieces`, in `jobs` processes, the calling one among them.
+    """The result of `work` on each of `pieces`, in `jobs` processes; where they are forked, the calling one among them.
 
     weights: how much work each piece is, in any unit; large pieces are begun first. progress: called now and then with
     the number of pieces done. What `work` raises is raised here. Pieces whose process was ended from outside are done

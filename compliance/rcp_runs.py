@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from compliance.loglines import Log
-from compliance.positions import take
 from compliance.run import Run
 from compliance.scanned import Scanned
 
@@ -35,9 +34,10 @@ IN_SAMPLES = {
 }
 _TWO_METRICS = "stable_diffusion"  # its FID and CLIP score are logged apart, each at its own time
 _MOST_FID, _LEAST_CLIP = 90.0, 0.15
-_SOUGHT = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy")
-_WORDS = (*_SOUGHT, "train_samples", "run_stop")
+_WORDS = ("global_batch_size", "submission_benchmark", "eval_error", "eval_accuracy", "train_samples", "run_stop")
 _ENCODED = tuple(word.encode() for word in _WORDS)
+_ENDINGS = re.compile(b"_(?:" + b"|".join(word.partition(b"_")[2] for word in _ENCODED) + b")")
+"""What every word has from its first underscore on: found faster than words that begin with different letters."""
 _TOKEN = b":::MLLOG "
 
 
@@ -85,7 +85,7 @@ def _official_run(log: Log, version: str, bert_samples: bool) -> Convergence:
     progress: Any = None
     value, converged = INFINITE, False
     metrics: dict[Any, dict[str, Any]] = {}
-    for text, record in _records(log, bert_samples):
+    for text, record in _records(log):
         evaluation = "eval_error" in text or "eval_accuracy" in text
         if "global_batch_size" in text:
             batch_size = record["value"]
@@ -119,22 +119,13 @@ def _good(seen: dict[str, Any]) -> bool:
     return bool(seen["FID"] <= _MOST_FID and seen["CLIP"] >= _LEAST_CLIP)
 
 
-def _records(log: Log, bert_samples: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each record of which the text holds one of the words, with that text or, where it says the same, its key."""
+def _records(log: Log) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each record of which the text holds one of the words, with that text."""
     if isinstance(log.events, Scanned):
         for encoded, event in log.events.holding(_ENCODED):
             yield encoded.decode(), {"key": event.key, "value": event.value, "metadata": event.metadata}
         return
-    data = log.data
-    if set(log.faults.counts) <= {"event_type"}:
-        wanted = {key for key in log.positions.counts if any(word in key for word in _WORDS)}
-        keyed = take(log.events, log.positions.of_all(wanted))
-        sought = (*_SOUGHT, "train_samples") if bert_samples else _SOUGHT
-        if all(data.count(word.encode()) == sum(event.key.count(word) for event in keyed) for word in sought):
-            for event in keyed:
-                yield event.key, {"key": event.key, "value": event.value, "metadata": event.metadata}
-            return
-    for line in _lines(data):
+    for line in _lines(log.data):
         start = line.rfind(_TOKEN)
         text = line[start + len(_TOKEN) :].decode("latin-1").strip()
         if start >= 0 and any(word in text for word in _WORDS):
@@ -145,11 +136,11 @@ def _records(log: Log, bert_samples: bool) -> Iterator[tuple[str, dict[str, Any]
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """The lines that hold one of the words, in order."""
+    """The lines that hold one of the words, in order, and some others."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     last = -1
-    for match in re.finditer(b"|".join(_ENCODED), data):
+    for match in _ENDINGS.finditer(data):
         if match.start() < last:
             continue
         start, end = data.rfind(b"\n", 0, match.start()) + 1, data.find(b"\n", match.end())

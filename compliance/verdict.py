@@ -117,7 +117,8 @@ class Checker:
     def check(self, paths: list[Path], jobs: int = 1, progress: Callable[[int, int], None] | None = None) -> Report:
         """Judge the logs at `paths`: files, or folders of which each that holds logs is a result set.
 
-        jobs: processes to use; the report is the same for any number. progress: called with the logs done and all.
+        jobs: processes to use at the most; the report is the same for any number. progress: called with the number of
+        logs done, as far as it can be told while folders are judged out of order, and of all.
         """
         skipped: list[tuple[str, str]] = []
         groups: dict[str | None, list[Path]] = {}
