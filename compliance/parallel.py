@@ -22,7 +22,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 MOST_TICKETS = 1024
-"""Tickets are all written to a pipe before any is read: four bytes each, together a page, which the smallest pipe holds."""
+"""Tickets are all written to a pipe before any is read: four bytes each, a page, which the smallest pipe holds."""
 RESULTS_AT_ONCE = 64
 """So many results are sent together: what they have in common is sent once."""
 _TICKET_BYTES = 4
